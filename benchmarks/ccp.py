@@ -20,10 +20,10 @@ from pipeline import write_photographs
 from results import Ratio, Table, main
 
 from gsp_tf.data import FileImages
-from gsp_tf.experiment import build_learner, evaluation_batches
 from gsp_tf.losses import ProxyPairsLoss
 from gsp_tf.ops import greedy_k_center
 from gsp_tf.recipe import load_recipe
+from gsp_tf.runs import build_learner, evaluation_batches
 from gsp_tf.training import ProjectionLearner, ProxyPool, inference
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"

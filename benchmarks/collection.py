@@ -25,8 +25,8 @@ from pipeline import write_photographs
 from results import Ratio, Table, main
 
 from gsp_tf.data import FileImages, read_image
-from gsp_tf.experiment import RunFolder, build_learner, evaluation_batches
 from gsp_tf.recipe import BackboneRecipe, DataRecipe, EmbeddingRecipe, EvaluationRecipe, Recipe
+from gsp_tf.runs import RunFolder, build_learner, evaluation_batches
 from gsp_tf.serving import (
     BatchEmbedder,
     EmbeddingsFolder,

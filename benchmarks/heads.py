@@ -17,8 +17,8 @@ from results import Table, main
 
 from gsp_tf import backbones
 from gsp_tf._names import NAMES
-from gsp_tf.experiment import build_head
 from gsp_tf.recipe import BackboneRecipe, ClassRecipe, EmbeddingRecipe, Recipe, resolved
+from gsp_tf.runs import build_head
 
 DIM = 128
 HEADS = {

@@ -28,8 +28,8 @@ class Stopwatch(keras.callbacks.Callback):
 
 def seconds(backbone, image_size, batch_size):
     """Median seconds of a step, and of a step with a check."""
-    from gsp_tf.experiment import build_learner
     from gsp_tf.recipe import load_recipe
+    from gsp_tf.runs import build_learner
     from gsp_tf.training import HealthCheck
 
     options = [f"--backbone.name={backbone}", "--backbone.weights=null"]

@@ -22,8 +22,8 @@ def step_of(batch_size, chunk_size, image_size):
     import numpy as np
     import tensorflow as tf
 
-    from gsp_tf.experiment import build_learner
     from gsp_tf.recipe import load_recipe
+    from gsp_tf.runs import build_learner
 
     options = [
         "--backbone.name=efficientnet_lite0",

@@ -26,7 +26,7 @@ LINES = (
     "import tensorflow, keras",
     "import gsp_tf",
     "import gsp_tf.layers, gsp_tf.losses",
-    "import gsp_tf.training, gsp_tf.data, gsp_tf.evaluation, gsp_tf.experiment",
+    "import gsp_tf.training, gsp_tf.data, gsp_tf.evaluation, gsp_tf.runs",
 )
 COMMANDS = {"python -c pass": ["-c", "pass"], "gsp-tf --help": ["-m", "gsp_tf.cli", "--help"]}
 TARGETS = {"import gsp_tf": 0.3, "gsp-tf --help": 1.0}

@@ -14,8 +14,8 @@ import tensorflow as tf
 from measure import in_fresh_processes, medians, peak_bytes, rounds
 from results import Ratio, Table, main
 
-from gsp_tf.experiment import build_learner
 from gsp_tf.recipe import load_recipe
+from gsp_tf.runs import build_learner
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 NUM_CLASSES = 100

@@ -10,7 +10,7 @@ from pathlib import Path
 from jsonargparse import auto_cli
 
 from gsp_tf._files import replacing
-from gsp_tf.experiment import RunFolder
+from gsp_tf.runs import RunFolder
 from gsp_tf.visual import INK, RUN_COLORS, transparent_figure
 
 HERE = Path(__file__).parent

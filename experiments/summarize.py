@@ -7,7 +7,7 @@ import statistics
 import sys
 from collections import defaultdict
 
-from gsp_tf.experiment import RunFolder
+from gsp_tf.runs import RunFolder
 
 METRICS = {"precision_at_1": "P@1", "map_at_r": "MAP@R", "r_precision": "R-precision"}
 

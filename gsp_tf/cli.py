@@ -50,7 +50,7 @@ def _run(arguments, interruption):
             interruption.write(f"gsp-tf: interrupted ({type(error).__name__}: {error})")
             return interruption.code
         if _is_from_tensorflow(error):
-            from gsp_tf.experiment import reason
+            from gsp_tf.runs import reason
 
             return _refuse(reason(error))
         if not isinstance(error, (ValueError, OSError, ImportError)):

@@ -112,7 +112,7 @@ def coarse_maps():
 @pytest.fixture
 def without_tracing():
     """For a model of few steps, whose graph costs more than it saves."""
-    from runs import eagerly
+    from digit_runs import eagerly
 
     with eagerly():
         yield
@@ -176,7 +176,7 @@ def oracle():
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
     """Scikit-learn's handwritten digits as a folder of PNG files, 20 per class."""
-    from runs import write_digits
+    from digit_runs import write_digits
 
     return write_digits(tmp_path_factory.mktemp("handwritten digits"))
 
@@ -184,7 +184,7 @@ def digits(tmp_path_factory):
 @pytest.fixture(scope="session")
 def write_recipe(tmp_path_factory, digits):
     """Function that writes a recipe on the digits with some sections replaced."""
-    from runs import recipe_of_digits
+    from digit_runs import recipe_of_digits
 
     def write(sections=""):
         path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
@@ -205,7 +205,7 @@ evaluation: {clustering: true}
 @pytest.fixture(scope="session")
 def trained(write_recipe, tmp_path_factory):
     """A finished run with GSP to read or copy: `path`, `recipe` file and printed text."""
-    from runs import run_command
+    from digit_runs import run_command
 
     path, recipe = tmp_path_factory.mktemp("runs") / "run", write_recipe(GSP)
     with contextlib.redirect_stdout(io.StringIO()) as printed:

@@ -6,8 +6,8 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from gsp_tf.experiment import RunFolder, build_learner
 from gsp_tf.recipe import load_recipe
+from gsp_tf.runs import RunFolder, build_learner
 from gsp_tf.serving import EmbeddingsFolder
 from gsp_tf.serving._metadata import ModelInfo, Preprocessing, write_entries
 from gsp_tf.serving.embedding import Shard

@@ -8,9 +8,9 @@ from PIL import Image
 
 from gsp_tf import backbones
 from gsp_tf.data import ArrayImages
-from gsp_tf.experiment import RunFolder, build_learner, fingerprint, load_splits
 from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
 from gsp_tf.recipe import BackboneRecipe, ClassRecipe, DataRecipe, EmbeddingRecipe, Recipe
+from gsp_tf.runs import RunFolder, build_learner, fingerprint, load_splits
 
 SIZE = 16
 

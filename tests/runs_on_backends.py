@@ -13,8 +13,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from digit_runs import run_command
 from IPython.core.interactiveshell import InteractiveShell
-from runs import run_command
 
 from gsp_tf.serving import RunModel
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import in_float64
 import numpy as np
 import pytest
+from digit_runs import run_command
 from on_backends import outcomes
-from runs import run_command
 
-from gsp_tf.experiment import RunFolder
+from gsp_tf.runs import RunFolder
 from gsp_tf.serving import RunModel
 
 FOLDER = Path(__file__).parent

@@ -10,8 +10,8 @@ import pytest
 from embedded import random_embeddings, save_digits, write_embeddings
 
 from gsp_tf import __version__
-from gsp_tf.experiment import RunFolder
 from gsp_tf.recipe import Recipe
+from gsp_tf.runs import RunFolder
 
 LIGHT = """
 import sys

@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gsp_tf.cli import main
-from gsp_tf.experiment import build_learner
 from gsp_tf.recipe import (
     CCPRecipe,
     ClassRecipe,
@@ -18,6 +17,7 @@ from gsp_tf.recipe import (
     load_recipe,
     save_recipe,
 )
+from gsp_tf.runs import build_learner
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 

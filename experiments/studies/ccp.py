@@ -18,7 +18,7 @@ from records import read, write
 from sweep import retrieval_rows, sweep
 
 from gsp_tf.evaluation import covering_radius_curve
-from gsp_tf.experiment import evaluation_batches, load_splits
+from gsp_tf.runs import evaluation_batches, load_splits
 from gsp_tf.training import embed
 from gsp_tf.visual import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 

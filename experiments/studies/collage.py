@@ -15,8 +15,8 @@ from matplotlib.patches import Rectangle
 from sweep import retrieval_rows, sweep, titled
 
 from gsp_tf.evaluation import foreground_share
-from gsp_tf.experiment import evaluation_batches, load_splits, place_maps
 from gsp_tf.recipe import load_recipe
+from gsp_tf.runs import evaluation_batches, load_splits, place_maps
 from gsp_tf.visual import HIT, INK, overlay_weights, transparent_figure
 
 GAP, GSP, ZERO_SHOT, ALONE = "GAP", "GSP", "GSP + zero-shot", "GAP, tile alone"

@@ -16,7 +16,7 @@ from records import read, table, write
 from sweep import sweep, titled
 
 from gsp_tf.evaluation import embedding_density, retrieval_metrics, spectral_decay
-from gsp_tf.experiment import evaluation_batches, load_splits
+from gsp_tf.runs import evaluation_batches, load_splits
 from gsp_tf.training import embed
 from gsp_tf.visual import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 

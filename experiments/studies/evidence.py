@@ -21,8 +21,8 @@ from jsonargparse import auto_cli
 from sweep import recipe_of, sweep
 
 from gsp_tf.evaluation import foreground_share
-from gsp_tf.experiment import frozen_metrics, load_splits
 from gsp_tf.recipe import Recipe, recipe_values
+from gsp_tf.runs import frozen_metrics, load_splits
 
 SHOWN = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
 VALIDATION, DIGEST = "validation MAP@R", "recipe"

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from gsp_tf.data import training_dataset
-from gsp_tf.experiment import features_model, load_splits
+from gsp_tf.runs import features_model, load_splits
 
 BATCHES = 16
 BY_WEIGHTS, OF_AVERAGE = "gradient by weights / by features", "by features / of GAP"

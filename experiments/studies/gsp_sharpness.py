@@ -15,7 +15,7 @@ from collage import weights_of
 from jsonargparse import auto_cli
 from sweep import retrieval_rows, sweep, titled
 
-from gsp_tf.experiment import load_splits
+from gsp_tf.runs import load_splits
 from gsp_tf.visual import weight_spread
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from jsonargparse import auto_cli
 
 from gsp_tf.data import load_folder
 from gsp_tf.evaluation import ranking_metrics
-from gsp_tf.experiment import Run, evaluation_batches, pretrained_run
+from gsp_tf.runs import Run, evaluation_batches, pretrained_run
 from gsp_tf.training import embed
 
 OUT = Path(__file__).parents[1] / "results/evidence/heads.csv"

@@ -19,7 +19,7 @@ from pathlib import Path
 import records
 from jsonargparse import auto_cli
 
-from gsp_tf.experiment import RunFolder
+from gsp_tf.runs import RunFolder
 
 OUT = Path(__file__).parents[1] / "results/evidence/ladder.csv"
 RUNS = Path("runs/ladder")

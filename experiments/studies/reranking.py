@@ -26,7 +26,7 @@ from gsp_tf.evaluation import (
     match_tokens,
     reranking_metrics,
 )
-from gsp_tf.experiment import Run, TokenModel, evaluation_batches
+from gsp_tf.runs import Run, TokenModel, evaluation_batches
 from gsp_tf.training import embed
 from gsp_tf.visual import INK, RUN_COLORS, transparent_figure
 

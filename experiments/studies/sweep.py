@@ -10,8 +10,8 @@ from pathlib import Path
 from joblib import cpu_count  # of the cores that the process may use
 
 from gsp_tf._files import replacing
-from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.recipe import load_recipe
+from gsp_tf.runs import Run, RunFolder
 
 
 def sweep(files, variants, seeds, runs, jobs=1, ended=lambda key, folder: None):

@@ -16,7 +16,7 @@ from jsonargparse import auto_cli
 from sweep import retrieval_rows, sweep, titled
 
 from gsp_tf.evaluation import zero_shot_prediction
-from gsp_tf.experiment import evaluation_batches, features_model, load_splits
+from gsp_tf.runs import evaluation_batches, features_model, load_splits
 from gsp_tf.training import embed
 from gsp_tf.visual import INK, attribute_histograms, dominant_prototypes, transparent_figure
 

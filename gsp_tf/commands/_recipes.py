@@ -34,7 +34,7 @@ def recipe_of(recipes, run, skip_unreadable=False, deterministic=False, fields=N
     recipe, images = compose(files, fields), None
     first = [Path(files[0]).stem] if len(files) > 1 and folder is None else []
     if folder is not None:
-        from gsp_tf.experiment import choices_text
+        from gsp_tf.runs import choices_text
 
         recipe, photographs, images = fitting(recipe, folder, files, fields)
         print(choices_text(recipe, photographs), end="\n\n", flush=True)
@@ -47,7 +47,7 @@ def fitting(recipe, folder, files, fields):
 
     The last are `None` if the recipe loads them in another way.
     """
-    from gsp_tf.experiment import choose_recipe, load_images
+    from gsp_tf.runs import choose_recipe, load_images
 
     data = DataRecipe(
         "folder",
@@ -69,7 +69,7 @@ def fitting(recipe, folder, files, fields):
 
 def free(path, command):
     """A path without a run: this one, or with the first free number appended."""
-    from gsp_tf.experiment import RunFolder
+    from gsp_tf.runs import RunFolder
 
     free = next(str(folder.path) for folder in RunFolder(path).numbered() if folder.is_free())
     if free != path:
@@ -101,21 +101,21 @@ def run_folder(run):
     if path.is_dir() or not is_name:
         require_run(run)
         return run
-    from gsp_tf.experiment import pretrained_run
+    from gsp_tf.runs import pretrained_run
 
     return str(pretrained_run(run))
 
 
 def is_ladder(path):
     """Whether a folder is one that `gsp-tf train FOLDER` made with a pretrained network."""
-    from gsp_tf.experiment import RunFolder
+    from gsp_tf.runs import RunFolder
 
     return RunFolder(path).is_ladder()
 
 
 def require_run(path):
     """Refuse a path that is not a run folder, before a command imports TensorFlow."""
-    from gsp_tf.experiment import RunFolder
+    from gsp_tf.runs import RunFolder
 
     folder = RunFolder(path)
     folder.require(folder.recipe_path)

@@ -30,7 +30,7 @@ def command(
         run: Run folder to create or continue; null is runs/NAME-HEAD-SEED, with a number for
             another recipe or other photographs.
     """
-    from gsp_tf.experiment import Ladder, choices_text, ladder_recipes, load_splits
+    from gsp_tf.runs import Ladder, choices_text, ladder_recipes, load_splits
 
     if "initial_run" in fields:
         raise ValueError(

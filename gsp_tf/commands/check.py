@@ -26,7 +26,7 @@ def command(
         augmented: PNG file to write, with some training images and what training sees of them.
     """
     recipe, path, images = recipe_of(recipes, run, skip_unreadable, deterministic, fields)
-    from gsp_tf.experiment import check_recipe
+    from gsp_tf.runs import check_recipe
 
     check = check_recipe(recipe, run or free(path, "train"), images, augmented)
     print(check.text())

@@ -16,7 +16,7 @@ def command(*, runs: str = "runs", epochs: Count | None = None, data: str | None
         data: Folder of photographs, one folder per class. The network is then efficientnet_lite0
             with ImageNet weights from the extra [pretrained], which is also evaluated untrained.
     """
-    from gsp_tf.experiment import print_results, run_demo
+    from gsp_tf.runs import print_results, run_demo
 
     report, trained = run_demo(runs, epochs, data)
     print_results([run.folder for run in trained])

@@ -86,7 +86,7 @@ def command(
     if verification and other:
         raise ValueError("--verification takes no other options but --gallery, --metric and --out.")
     if is_run and not (other or gallery or metric or verification or out):
-        from gsp_tf.experiment import open_run
+        from gsp_tf.runs import open_run
 
         opened = open_run(source)
         opened.evaluate()
@@ -147,7 +147,7 @@ def command(
 def _rank(images, at, by, classes_per_group, metric, sources):
     """Print ranking metrics in all galleries, by group and in groups of classes; what to write."""
     from gsp_tf.evaluation import gallery_metrics, grouped_recall, ranking_metrics
-    from gsp_tf.experiment import percent, print_ranking, print_rankings, ranking_record
+    from gsp_tf.runs import percent, print_ranking, print_rankings, ranking_record
 
     queries = images.queries, images.query_labels
     names = ["precision_at_1", "map_at_r", f"ndcg_at_{at[-1]}"]
@@ -190,7 +190,7 @@ def _rank(images, at, by, classes_per_group, metric, sources):
 
 def _rank_prefixes(images, dims, at, metric, sources):
     """Print ranking metrics of prefixes of the embeddings; what to write."""
-    from gsp_tf.experiment import prefix_metrics, print_rankings, ranking_record
+    from gsp_tf.runs import prefix_metrics, print_rankings, ranking_record
 
     searched = images.queries, images.query_labels, images.references, images.reference_labels
     found = prefix_metrics(sorted(set(dims)), *searched, at=at, metric=metric, **sources)
@@ -249,7 +249,7 @@ def _verify(images, rates, metric, has_gallery):
 def _rerank(source, images, methods, tokens, at, options, out):
     """Print and write the metrics of ways to re-rank images, or those of a run for `None`."""
     from gsp_tf.evaluation import RERANKINGS, reranking_metrics
-    from gsp_tf.experiment import open_run, print_reranking, rerank_run, reranking_record
+    from gsp_tf.runs import open_run, print_reranking, rerank_run, reranking_record
 
     if images is None:
         methods = RERANKINGS if "all" in methods else methods

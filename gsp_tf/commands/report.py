@@ -14,7 +14,7 @@ def command(runs: list[str], *, out: str = "tables"):
         runs: Run folders.
         out: Folder for table.md, table.csv and table.tex.
     """
-    from gsp_tf.experiment import Comparison
+    from gsp_tf.runs import Comparison
 
     comparison = Comparison(runs, skip=True)
     for reason in comparison.skipped:

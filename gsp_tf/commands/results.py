@@ -20,7 +20,7 @@ def exit_code(runs):
 
 def show_untrained(run):
     """Print that the model of a run folder is the untrained one, if it is."""
-    from gsp_tf.experiment import RunFolder, untrained_note
+    from gsp_tf.runs import RunFolder, untrained_note
 
     note = untrained_note(RunFolder(run).metrics())
     if note is not None:

@@ -42,17 +42,17 @@ def command(
         given = {name: value for name, value in others.items() if value}
         changes = resumed_changes({**fields, **given})
         if is_ladder(resume):
-            from gsp_tf.experiment import Ladder
+            from gsp_tf.runs import Ladder
 
             trained = Ladder(resume).climb(minutes, **changes)
         else:
             require_run(resume)
-            from gsp_tf.experiment import open_run
+            from gsp_tf.runs import open_run
 
             trained = open_run(resume).resume(**changes)
     else:
         recipe, path, images = recipe_of(recipes, run, skip_unreadable, deterministic, fields)
-        from gsp_tf.experiment import Ladder, climbs, ladder_recipes, load_splits, open_run
+        from gsp_tf.runs import Ladder, climbs, ladder_recipes, load_splits, open_run
 
         if images is not None and climbs(recipe):
             rungs = ladder_recipes(recipe, given_values(recipes[1:], fields))

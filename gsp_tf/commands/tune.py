@@ -50,7 +50,7 @@ def command(
         path = out or free(path, "tune")
         tuning = Tuning(path, recipe, space, objective, sampler, pruning=not no_pruning)
         if images is not None:
-            from gsp_tf.experiment import load_splits
+            from gsp_tf.runs import load_splits
 
             tuning.splits = load_splits(recipe, images)
     is_done = tuning.run(trials)

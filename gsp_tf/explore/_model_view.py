@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gsp_tf._typing import Tensor
-from gsp_tf.experiment import TokenModel, attributes_of_head, features_model, maps_of_head
+from gsp_tf.runs import TokenModel, attributes_of_head, features_model, maps_of_head
 from gsp_tf.serving import RunModel, pair_pictures
 
 _TOKENS = 32  # matched of each image

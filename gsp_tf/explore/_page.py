@@ -17,12 +17,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from gsp_tf.data import EncodedImages, UnreadableImageError, check_image
-from gsp_tf.experiment import evaluation_batches, reason
 from gsp_tf.explore import _fragments as fragments
 from gsp_tf.explore._guard import Guard
 from gsp_tf.explore._model_view import ModelView
 from gsp_tf.explore._prototype_browser import PrototypeBrowser
 from gsp_tf.explore._searched import Searched, shown_reason
+from gsp_tf.runs import evaluation_batches, reason
 from gsp_tf.serving import ConditionError
 from gsp_tf.visual import array_tile
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf.experiment import evaluation_batches
 from gsp_tf.explore._model_view import ModelView, as_pixels
 from gsp_tf.explore._searched import Searched
+from gsp_tf.runs import evaluation_batches
 
 MAX_IMAGES = 1000
 _PATCHES = 12

@@ -16,7 +16,7 @@ from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, ImageSet, UnreadableImageError, find_unreadable
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.experiment import Run, load_splits, reason
+from gsp_tf.runs import Run, load_splits, reason
 from gsp_tf.serving import (
     ConditionError,
     EmbeddingsFolder,

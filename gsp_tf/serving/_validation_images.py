@@ -8,7 +8,7 @@ from gsp_tf.serving.vector_sources import VectorSource, block_of_file
 
 def validation_source(path: PathLike) -> VectorSource:
     """The validation images of a run, embedded by its model."""
-    from gsp_tf.experiment import evaluation_batches, fingerprint, load_splits
+    from gsp_tf.runs import evaluation_batches, fingerprint, load_splits
     from gsp_tf.serving.embedding import RunModel
 
     model = RunModel(path)

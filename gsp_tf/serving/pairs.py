@@ -7,7 +7,7 @@ import numpy as np
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data import UnreadableImageError
 from gsp_tf.evaluation import match_tokens
-from gsp_tf.experiment import TokenModel, evaluation_batches
+from gsp_tf.runs import TokenModel, evaluation_batches
 from gsp_tf.serving.embedding import RunModel
 from gsp_tf.serving.embedding._checked_images import CheckedImages
 from gsp_tf.visual import draw_matches
@@ -30,7 +30,7 @@ def pair_pictures(tokens: TokenModel, images: Tensor, lines: int = 12) -> list[n
         B - 1 pictures, uint8 `(h, w, 3)`; none for tokens without a place in a map.
 
     Example:
-        >>> from gsp_tf.experiment import build_embedder
+        >>> from gsp_tf.runs import build_embedder
         >>> from gsp_tf.recipe import Recipe
         >>> tokens = TokenModel(build_embedder(Recipe(), channels=1), k=16)
         >>> pictures = pair_pictures(tokens, np.zeros((3, 48, 48, 1), "float32"))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf import experiment
+from gsp_tf import runs
 from gsp_tf._console import listed, show_progress
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import LearnedWhitening, TokenSets
@@ -195,10 +195,10 @@ def _read(source, columns, table, most_images, seed, notes, tokens):
 def _of_run(path, columns, table, with_gallery, tokens):
     """The test images of a run, and its gallery or `None`."""
     model = RunModel(path)  # refuses the folder of several models
-    token_model = None if tokens is None else experiment.TokenModel(model.embedder, tokens)
-    run = experiment.Run(path)
+    token_model = None if tokens is None else runs.TokenModel(model.embedder, tokens)
+    run = runs.Run(path)
     data = dataclasses.replace(run.recipe.data, download=False)
-    run.splits = experiment.load_splits(dataclasses.replace(run.recipe, data=data))
+    run.splits = runs.load_splits(dataclasses.replace(run.recipe, data=data))
     if table is None and data.name == "manifest":
         table = data.path
     if columns and table is None:
@@ -223,7 +223,7 @@ def _of_run(path, columns, table, with_gallery, tokens):
         classes = np.array(images.class_names)[images.labels]
         sets = None
         if token_model is not None:
-            batches = experiment.evaluation_batches(run.recipe, images)
+            batches = runs.evaluation_batches(run.recipe, images)
             batches = show_progress(batches, "Local features of the test images", len(batches))
             sets = token_model.embed(batches)
         parts.append(_Part(embeddings, classes, values, model.info, "euclidean", sets))

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gsp_tf._files import csv_cell, replace_text
-from gsp_tf.experiment import RunFolder
 from gsp_tf.recipe import save_recipe
+from gsp_tf.runs import RunFolder
 from gsp_tf.tuning._storage import import_optuna
 from gsp_tf.visual import (
     TrialResult,

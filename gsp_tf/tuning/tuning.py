@@ -12,8 +12,8 @@ import yaml
 
 from gsp_tf._files import advising, locked, read_sealed_text, replace_bytes, sealed_text
 from gsp_tf._typing import PathLike
-from gsp_tf.experiment import Run, RunFolder, Splits, load_splits, reason
 from gsp_tf.recipe import Recipe, compose, load_values, recipe_values, resolved
+from gsp_tf.runs import Run, RunFolder, Splits, load_splits, reason
 from gsp_tf.tuning._results import best_of, print_trials, trial_results, write_results
 from gsp_tf.tuning._storage import Study, import_optuna
 from gsp_tf.tuning.space import TuningSpace

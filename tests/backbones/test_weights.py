@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 
 from gsp_tf import backbones
-from gsp_tf.experiment import build_learner, place_maps
-from gsp_tf.experiment.model import build_embedder
 from gsp_tf.recipe import (
     BackboneRecipe,
     ClassRecipe,
@@ -15,6 +13,8 @@ from gsp_tf.recipe import (
     Recipe,
     load_recipe,
 )
+from gsp_tf.runs import build_learner, place_maps
+from gsp_tf.runs.model import build_embedder
 
 
 @pytest.mark.parametrize(

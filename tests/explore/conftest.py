@@ -8,11 +8,11 @@ import pytest
 from embedded import save_digits, save_run
 
 from gsp_tf.data import FileImages
-from gsp_tf.experiment import evaluation_batches
 from gsp_tf.explore import server
 from gsp_tf.explore._model_view import ModelView
 from gsp_tf.explore._page import Exploration, page_app
 from gsp_tf.explore._searched import open_images
+from gsp_tf.runs import evaluation_batches
 from gsp_tf.serving import RunModel, build_index, embed_images
 
 

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsp_tf.experiment import evaluation_batches, features_model, load_splits
 from gsp_tf.explore._prototype_browser import PrototypeBrowser, strongest_places, window_around
 from gsp_tf.explore._searched import NoImages
+from gsp_tf.runs import evaluation_batches, features_model, load_splits
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from embedded import edit_recipe, save_run
 
-from gsp_tf.experiment import Run, RunFolder, load_splits
 from gsp_tf.explore._searched import IndexedImages, NoImages, TestImages, open_images
+from gsp_tf.runs import Run, RunFolder, load_splits
 from gsp_tf.serving import RunModel, open_index, search
 
 
@@ -24,7 +24,7 @@ def test_without_an_index_the_test_images_of_the_run_are_searched(model, test_im
 def test_embeddings_that_the_evaluation_kept_are_searched(run, test_images, tmp_path, monkeypatch):
     own = shutil.copytree(run, tmp_path / "run")
     Run(own).evaluate()
-    monkeypatch.setattr("gsp_tf.experiment.run.embed_test_images", None)
+    monkeypatch.setattr("gsp_tf.runs.run.embed_test_images", None)
     query = np.zeros((1, 8))
     found, expected = (x.nearest(query, 24) for x in (open_images(RunModel(own)), test_images))
     assert {one.tile.name for one in found} == {one.tile.name for one in expected}

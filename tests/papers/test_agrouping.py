@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from printed import assert_as_printed
 
-from gsp_tf.experiment._optimizer import regularize
 from gsp_tf.layers import AttentiveGrouping
 from gsp_tf.losses import (
     BinomialDevianceLoss,
@@ -18,6 +17,7 @@ from gsp_tf.losses import (
     GroupedLoss,
 )
 from gsp_tf.recipe import TrainingRecipe
+from gsp_tf.runs._optimizer import regularize
 from gsp_tf.visual import overlay_groups
 from gsp_tf.visual.overlays import OCTAVES, tinted
 

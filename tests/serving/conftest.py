@@ -11,8 +11,8 @@ from sklearn.datasets import load_sample_image
 
 from gsp_tf._files import file_sha256
 from gsp_tf.cli import main
-from gsp_tf.experiment import RunFolder, build_learner, fingerprint, load_splits
 from gsp_tf.recipe import load_recipe
+from gsp_tf.runs import RunFolder, build_learner, fingerprint, load_splits
 from gsp_tf.serving import RunModel, build_index, embed_images
 
 RECIPE = """

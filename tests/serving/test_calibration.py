@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, edit_recipe, random_embeddings, write_embeddings
 
-from gsp_tf.experiment import RunFolder, fingerprint, load_splits
+from gsp_tf.runs import RunFolder, fingerprint, load_splits
 from gsp_tf.serving import (
     ExportMetadata,
     Index,

@@ -14,9 +14,9 @@ from embedded import KINDS, random_embeddings, write_embeddings
 
 import gsp_tf
 from gsp_tf.evaluation import TokenSets
-from gsp_tf.experiment import RunFolder
 from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.recipe import Recipe, recipe_values, resolved
+from gsp_tf.runs import RunFolder
 from gsp_tf.serving import (
     EmbeddingsFolder,
     Index,

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from digit_runs import run_command
 from embedded import write_embeddings
-from runs import run_command
 
 from gsp_tf.evaluation import (
     LearnedWhitening,

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from digit_runs import run_command
 from embedded import save_digits, save_run
-from runs import run_command
 
 from gsp_tf.evaluation import match_tokens, reranking_metrics
-from gsp_tf.experiment import RunFolder, TokenModel, load_splits
+from gsp_tf.runs import RunFolder, TokenModel, load_splits
 from gsp_tf.serving import (
     EmbeddingsFolder,
     Index,

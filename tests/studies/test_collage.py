@@ -8,8 +8,8 @@ from miniatures import write_cifar100
 from PIL import Image
 
 from gsp_tf.data import load_cifar100
-from gsp_tf.experiment import RunFolder, build_learner, load_splits, place_maps
 from gsp_tf.recipe import load_recipe, resolved
+from gsp_tf.runs import RunFolder, build_learner, load_splits, place_maps
 
 STUDIES = Path(__file__).parent.parent.parent / "experiments/studies"
 

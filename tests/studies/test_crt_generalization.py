@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from own_model import write_folder
 
-from gsp_tf.experiment import Run, RunFolder, build_learner, fingerprint, load_splits
 from gsp_tf.recipe import load_recipe, resolved
+from gsp_tf.runs import Run, RunFolder, build_learner, fingerprint, load_splits
 
 ROOT = Path(__file__).parents[2]
 COLLAGE = ROOT / "experiments/small_collage.yaml"

@@ -4,8 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gsp_tf.experiment import RunFolder, build_learner
 from gsp_tf.recipe import load_recipe
+from gsp_tf.runs import RunFolder, build_learner
 
 
 @pytest.fixture

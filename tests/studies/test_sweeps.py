@@ -3,8 +3,8 @@ import importlib
 import numpy as np
 import pytest
 
-from gsp_tf.experiment import RunFolder
 from gsp_tf.recipe import load_recipe, resolved
+from gsp_tf.runs import RunFolder
 
 SWEEPS = {
     "sensitivity": ("ratio_variants", "grid_variants", "screening_variants"),

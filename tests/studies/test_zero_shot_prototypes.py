@@ -4,8 +4,8 @@ from PIL import Image
 
 from gsp_tf.data import ArrayImages
 from gsp_tf.evaluation import zero_shot_prediction
-from gsp_tf.experiment import RunFolder, Splits, build_embedder, build_learner
 from gsp_tf.recipe import load_recipe, resolved
+from gsp_tf.runs import RunFolder, Splits, build_embedder, build_learner
 
 RECIPE = (
     "{data: {image_size: 8, channels: 1}, backbone: {name: conv4}, "

@@ -11,10 +11,10 @@ import numpy as np
 import optuna
 import processes
 import pytest
-from runs import run_command
+from digit_runs import run_command
 
-from gsp_tf.experiment import Run, RunFolder
 from gsp_tf.recipe import ProtocolRecipe, Recipe, TrainingRecipe, load_recipe, save_recipe
+from gsp_tf.runs import Run, RunFolder
 from gsp_tf.tuning import Tuning
 from gsp_tf.tuning._results import importance, trial_results
 
@@ -270,7 +270,7 @@ KILLED = """
 import os, signal, sys
 from gsp_tf.cli import main
 from gsp_tf.training import StopOnNaN
-from runs import eagerly
+from digit_runs import eagerly
 
 left = 5  # steps: two of the first trial, and the third of the second
 def on_train_batch_end(self, batch, logs=None, original=StopOnNaN.on_train_batch_end):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf import data, experiment
+from gsp_tf import data, runs
 from gsp_tf._console import listed
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe import Recipe
@@ -67,9 +67,9 @@ def read_images(
     sources = sources if isinstance(sources, list | tuple) else [sources]
     if not sources:
         raise ValueError("Name a folder of images, a run, an index or a file of embeddings.")
-    runs = [source for source in sources if (Path(source) / "recipe.yaml").is_file()]
-    if run is None and runs:
-        run = runs[0]
+    folders = [source for source in sources if (Path(source) / "recipe.yaml").is_file()]
+    if run is None and folders:
+        run = folders[0]
     parts = [_part(Path(source)) for source in sources]
     model = None if run is None else RunModel(run)
     info = _common_model(sources, parts, model)
@@ -128,7 +128,7 @@ def _of_recipe(recipe, whose):
     local = dataclasses.replace(recipe.data, download=False, cache=None)
     recipe = dataclasses.replace(recipe, data=local)
     names, labels, of = [], [], []
-    for name, images in experiment.load_splits(recipe).sets.items():
+    for name, images in runs.load_splits(recipe).sets.items():
         if not hasattr(images, "paths"):
             raise ValueError(f"The images of {whose} are not files, so they cannot be listed.")
         images = (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from gsp_tf import experiment
+from gsp_tf import runs
 from gsp_tf._files import advising, locked
 from gsp_tf._typing import PathLike
 from gsp_tf.serving._tables import as_text
@@ -87,7 +87,7 @@ def _check_tokens(
         raise ValueError(f"tokens must be 0 or more; received {tokens}.")
     if written:
         there = num_tokens(folder.shard_schema(min(written)))
-        wanted = experiment.TokenModel(model.embedder, tokens).k if tokens else 0
+        wanted = runs.TokenModel(model.embedder, tokens).k if tokens else 0
         if there != wanted:
             raise ValueError(
                 f"{folder.path} holds embeddings with {there} local features of each image, and "

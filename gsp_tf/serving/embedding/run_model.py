@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gsp_tf import experiment
+from gsp_tf import runs
 from gsp_tf._console import show_progress
 from gsp_tf._files import file_sha256
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import TokenSets, checked_embeddings
-from gsp_tf.experiment import RunFolder
+from gsp_tf.runs import RunFolder
 from gsp_tf.serving._metadata import ModelInfo, Preprocessing
 from gsp_tf.serving.embedding._checked_images import CheckedImages, ImageSource
 
@@ -57,9 +57,7 @@ class RunModel:
         folder.require(folder.recipe_path)
         self.recipe = folder.recipe()
         if self.recipe.protocol.is_ensemble:
-            models = [
-                str(m.path) for repeats in experiment.Ensemble(path).model_folders for m in repeats
-            ]
+            models = [str(m.path) for repeats in runs.Ensemble(path).model_folders for m in repeats]
             raise ValueError(
                 f"{path} holds the models of several folds; name the run folder of one of them: "
                 f"{', '.join(models)}."
@@ -156,7 +154,7 @@ class RunModel:
         Raises:
             ValueError: As in `embed_images`, or if the pooling of the model has no weights.
         """
-        model = self._token_models.setdefault(k, experiment.TokenModel(self.embedder, k))
+        model = self._token_models.setdefault(k, runs.TokenModel(self.embedder, k))
         return self._embed_readable(images, description, model)
 
     @functools.cached_property
@@ -177,7 +175,7 @@ class RunModel:
 
     def _embed(self, images, tokens, description=None):
         checked = CheckedImages(images, self.embedder.input_shape[-1])
-        batches, sets = experiment.evaluation_batches(self.recipe, checked), []
+        batches, sets = runs.evaluation_batches(self.recipe, checked), []
         if tokens is not None:
             batches = _Seen(batches, lambda images: sets.append(tokens(images)))
         found = _Embedded(self.embed_batches(batches, description), checked.problems)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from gsp_tf.experiment import (
+from gsp_tf.runs import (
     baselines,
     best_epoch_note,
     recipe_facts,

@@ -9,8 +9,8 @@ import keras
 from gsp_tf._files import file_sha256, json_object
 from gsp_tf._typing import PathLike
 from gsp_tf.data import MAX_PIXELS
-from gsp_tf.experiment import untrained_note
 from gsp_tf.recipe import recipe_values
+from gsp_tf.runs import untrained_note
 from gsp_tf.serving._metadata import parsed_entries, versions, write_entries
 
 CARD = "README.md"

@@ -8,7 +8,7 @@ import keras
 
 from gsp_tf._files import file_sha256, new_folder, refuse_existing, replace_text
 from gsp_tf._typing import PathLike
-from gsp_tf.experiment import RunFolder
+from gsp_tf.runs import RunFolder
 from gsp_tf.serving import RunModel
 from gsp_tf.serving._metadata import versions
 from gsp_tf.serving.export._hub import checked_repository, download, is_on_hub, upload

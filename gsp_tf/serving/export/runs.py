@@ -11,7 +11,7 @@ from keras import ops
 
 from gsp_tf._files import new_folder, refuse_existing
 from gsp_tf._typing import PathLike
-from gsp_tf.experiment import fingerprint, load_splits
+from gsp_tf.runs import fingerprint, load_splits
 from gsp_tf.serving import RunModel
 from gsp_tf.serving.export._litert import read_litert, write_litert
 from gsp_tf.serving.export._onnx import ONNX_PACKAGES, read_onnx, write_onnx

@@ -13,8 +13,8 @@ from miniatures import (
 )
 
 from gsp_tf import data
-from gsp_tf.experiment import load_folds, load_splits
 from gsp_tf.recipe import CollageRecipe, DataRecipe, ProtocolRecipe, Recipe
+from gsp_tf.runs import load_folds, load_splits
 
 HALVES = {
     "cars196": (data.load_cars196, write_cars196, {"train": (10, 20), "test": (3, 6)}),

@@ -250,8 +250,8 @@ resumed = training_dataset(images, 16, 2, 4, 3, True, 0.2, first_batch=2)
 rest = fit(parts, resumed, 1)
 embeddings, labels = embed(whole.embedder, evaluation)
 messages = []
-experiment = importlib.import_module("gsp_tf.experiment")
-for needs_tensorflow in (to_grey, lambda _: experiment.check_recipe):
+runs = importlib.import_module("gsp_tf.runs")
+for needs_tensorflow in (to_grey, lambda _: runs.check_recipe):
     try:
         needs_tensorflow(pixels[0])
     except ImportError as error:
@@ -286,7 +286,7 @@ def test_training_on_torch_where_tensorflow_is_not_installed(tmp_path):
         np.testing.assert_allclose(facts["rest"][name], values[1:], rtol=1e-6)
     assert [message.split(" needs TensorFlow")[0] for message in facts["messages"]] == [
         "This function of gsp_tf",
-        "gsp_tf.experiment.check_recipe",
+        "gsp_tf.runs.check_recipe",
     ]
     images = ArrayImages(PIXELS, LABELS, NAMES)
     expected = [batch for batch, _ in training_dataset(images, 16, 2, 4, 3, True, 0.2).take(3)]

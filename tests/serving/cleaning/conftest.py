@@ -6,8 +6,8 @@ import pytest
 from embedded import save_run
 from PIL import Image, ImageOps
 
-from gsp_tf.experiment import RunFolder, build_learner
 from gsp_tf.recipe import load_recipe
+from gsp_tf.runs import RunFolder, build_learner
 
 RECIPE = """
 name: colours

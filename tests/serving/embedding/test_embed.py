@@ -10,7 +10,7 @@ from embedded import edit_json, edit_recipe, save_run
 from PIL import Image
 
 from gsp_tf._files import UNSEALED, file_sha256, sealed
-from gsp_tf.experiment import Run
+from gsp_tf.runs import Run
 from gsp_tf.serving import EmbeddingsFolder, RunModel, embed_images
 
 

@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 import gsp_tf
-from gsp_tf.experiment import RunFolder
 from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.recipe import (
     BackboneRecipe,
@@ -26,6 +25,7 @@ from gsp_tf.recipe import (
     recipe_values,
 )
 from gsp_tf.recipe._ranges import Section
+from gsp_tf.runs import RunFolder
 from gsp_tf.serving import (
     ExportMetadata,
     RunModel,

@@ -17,8 +17,8 @@ import tensorflow as tf
 import gsp_tf
 from gsp_tf.cli import main
 from gsp_tf.data import FileImages
-from gsp_tf.experiment import Run, RunFolder, load_splits
 from gsp_tf.recipe import ProtocolRecipe, Recipe
+from gsp_tf.runs import Run, RunFolder, load_splits
 from gsp_tf.serving import export_run, verify_export
 from gsp_tf.serving._metadata import write_entries
 from gsp_tf.serving.export import runs

@@ -1,0 +1,95 @@
+"""Turn a recipe into a run folder with a trained, evaluated model and its report."""
+
+from typing import TYPE_CHECKING
+
+from gsp_tf._lazy import import_lazily
+
+if TYPE_CHECKING:
+    from gsp_tf.runs._baselines import (
+        Baseline,
+        baselines,
+        best_epoch_note,
+        stop_note,
+        untrained_note,
+    )
+    from gsp_tf.runs._embeddings import fingerprint
+    from gsp_tf.runs._facts import recipe_facts
+    from gsp_tf.runs.check import Check, check_recipe
+    from gsp_tf.runs.choices import choices_text, choose_recipe, climbs, ladder_recipes
+    from gsp_tf.runs.comparison import Comparison
+    from gsp_tf.runs.data import Splits, evaluation_batches, load_folds, load_splits
+    from gsp_tf.runs.demo import run_demo
+    from gsp_tf.runs.ensemble import Ensemble, open_run
+    from gsp_tf.runs.errors import reason
+    from gsp_tf.runs.folder import RunFolder
+    from gsp_tf.runs.frozen import frozen_metrics
+    from gsp_tf.runs.heads import build_head
+    from gsp_tf.runs.images import load_images
+    from gsp_tf.runs.ladder import Ladder
+    from gsp_tf.runs.model import build_embedder, build_learner, features_model
+    from gsp_tf.runs.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
+    from gsp_tf.runs.prefixes import prefix_metrics
+    from gsp_tf.runs.pretrained import frozen_recipe, pretrained_run
+    from gsp_tf.runs.ranking_tables import (
+        percent,
+        print_ranking,
+        print_rankings,
+        ranking_record,
+    )
+    from gsp_tf.runs.reranking import print_reranking, rerank_run, reranking_record
+    from gsp_tf.runs.run import Run, report_runs
+    from gsp_tf.runs.table import print_results
+    from gsp_tf.runs.tokens import TokenModel
+
+__all__ = [
+    "Baseline",
+    "Check",
+    "Comparison",
+    "Ensemble",
+    "Ladder",
+    "PlaceMaps",
+    "Run",
+    "RunFolder",
+    "Splits",
+    "TokenModel",
+    "attributes_of_head",
+    "baselines",
+    "best_epoch_note",
+    "build_embedder",
+    "build_head",
+    "build_learner",
+    "check_recipe",
+    "choices_text",
+    "choose_recipe",
+    "climbs",
+    "evaluation_batches",
+    "features_model",
+    "fingerprint",
+    "frozen_metrics",
+    "frozen_recipe",
+    "ladder_recipes",
+    "load_folds",
+    "load_images",
+    "load_splits",
+    "maps_of_head",
+    "open_run",
+    "percent",
+    "place_maps",
+    "prefix_metrics",
+    "pretrained_run",
+    "print_ranking",
+    "print_rankings",
+    "print_reranking",
+    "print_results",
+    "ranking_record",
+    "reason",
+    "recipe_facts",
+    "report_runs",
+    "rerank_run",
+    "reranking_record",
+    "run_demo",
+    "stop_note",
+    "untrained_note",
+]
+
+import_lazily(__name__)

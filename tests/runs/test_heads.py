@@ -1,0 +1,285 @@
+"""Every pooling and every head of a recipe: built, with a gradient, and looked at."""
+
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_tf._names import NAMES
+from gsp_tf.recipe import (
+    BackboneRecipe,
+    ClassRecipe,
+    DataRecipe,
+    EmbeddingRecipe,
+    Recipe,
+    TrainingRecipe,
+    ZeroShotRecipe,
+    load_recipe,
+    resolved,
+)
+from gsp_tf.runs import place_maps
+from gsp_tf.runs.model import build_embedder, build_learner
+
+ROOT = Path(__file__).parents[2]
+
+WIDE = ("net_vlad", "optimal_transport")
+GROUPINGS = [name for name in NAMES["head"] if name.endswith("_grouping")]
+GROUPED = {
+    "loss": ClassRecipe("class_margin"),
+    "miner": ClassRecipe("distance_weighted"),
+    "loss_wrapper": ClassRecipe("grouped"),
+}
+KEYS = {"key_dim": 4}
+BRANCHES = {"num_prototypes": [4, 3], "hidden_dim": 5}
+
+
+def recipe(dim=12, **sections):
+    return Recipe(
+        data=DataRecipe(image_size=16),
+        **{"backbone": BackboneRecipe("conv4"), "embedding": EmbeddingRecipe(dim), **sections},
+    )
+
+
+def grouping(name):
+    arguments = {"attentive_grouping": {"key_dim": 4}, "linear_grouping": {}}
+    return ClassRecipe(name, {"num_groups": 3, **arguments.get(name, {"hidden_dim": 4})})
+
+
+def batch():
+    images = np.random.default_rng(0).uniform(0, 255, (8, 16, 16, 1)).astype("float32")
+    return images, np.arange(8) % 4
+
+
+def one_step(recipe):
+    """A learner, and its losses in training; every trainable weight of its head gets a gradient."""
+    keras.utils.set_random_seed(0)
+    learner = build_learner(recipe, num_classes=4, channels=1)
+    images, labels = batch()
+    with tf.GradientTape() as tape:
+        loss = learner.compute_loss(y=labels, y_pred=learner(images, training=True))
+    gradients = tape.gradient(loss, learner.trainable_variables)
+    assert np.isfinite(loss) and all(gradient is not None for gradient in gradients)
+    values = map(tf.convert_to_tensor, gradients)
+    assert np.mean([bool(tf.reduce_any(value != 0)) for value in values]) > 0.5
+    metrics = {metric.name: float(metric.result()) for metric in learner.metrics}
+    return learner, {**metrics, "loss": float(loss)}
+
+
+@pytest.mark.parametrize("name", NAMES["pooling"])
+def test_every_pooling_can_train(name):
+    position = "after_pooling" if name in WIDE else "before_pooling"
+    learner, _ = one_step(
+        recipe(embedding=EmbeddingRecipe(12, position), pooling=ClassRecipe(name))
+    )
+    embeddings = learner(batch()[0]).numpy()
+    assert embeddings.shape == (8, 12)
+    np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), 1, rtol=1e-5)
+    weights = place_maps(learner.embedder, batch()[0]).weights
+    if weights is not None:
+        assert weights.shape == (8, 4, 4, 1)
+        np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-4)
+
+
+@pytest.mark.parametrize("position", ["before_pooling", "after_pooling"])
+@pytest.mark.parametrize("kind", ["linear", "mlp", None])
+def test_an_embedding_without_a_dimension_starts_as_the_mean_of_the_features(kind, position):
+    chosen = recipe(embedding=EmbeddingRecipe(None, position, kind), pooling=ClassRecipe("gap"))
+    embedder = one_step(chosen)[0].embedder
+    local = keras.ops.convert_to_numpy(embedder.get_layer("conv4")(batch()[0]))
+    expected = local.mean((1, 2))
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(embedder(batch()[0]), expected, atol=1e-5)
+    sizes = {"linear": 1, "mlp": 2, None: 0}
+    own = [weight.path for weight in embedder.weights if "embedding" in weight.path]
+    assert len([path for path in own if "kernel" in path]) == sizes[kind]
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(embedder))
+    assert again.output_shape == (None, 64)
+
+
+def test_a_perceptron_maps_to_any_dimension():
+    learner, _ = one_step(recipe(embedding=EmbeddingRecipe(5, "after_pooling", "mlp")))
+    assert learner.embedder.output_shape == (None, 5)
+
+
+def test_a_whole_network_is_frozen():
+    chosen = recipe(backbone=BackboneRecipe("conv4", frozen_to="network"))
+    frozen, free = (build_learner(of, 4, 1) for of in (chosen, recipe()))
+    paths = {weight.path for weight in frozen.embedder.trainable_weights}
+    assert paths == {"embedding/kernel", "pooling/prototypes"}
+    frozen.embedder.set_weights(free.embedder.get_weights())
+    np.testing.assert_allclose(frozen(batch()[0]), free(batch()[0]), atol=1e-6)
+    two = ClassRecipe("global_local", KEYS)
+    with pytest.raises(ValueError, match="there are block_1, block_2, received 'network'"):
+        build_learner(replace(chosen, head=two, loss=ClassRecipe("hybrid")), 4, 1)
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_pooling_that_makes_more_values_needs_a_map_after_it(name):
+    with pytest.raises(ValueError, match=rf"{name} makes 768 values of 12: it needs embedding.pos"):
+        build_embedder(recipe(pooling=ClassRecipe(name)), channels=1)
+
+
+@pytest.mark.parametrize("name", ["gsp", "gsp_max", "gsp_mean"])
+def test_attributes_of_gsp_and_its_combinations(name):
+    learner, values = one_step(recipe(pooling=ClassRecipe(name), zero_shot=ZeroShotRecipe(0.1)))
+    assert learner.embedder.output_shape == [(None, 12), (None, 64)] and values["attribute_loss"]
+
+
+def test_a_recipe_sets_every_argument_of_the_zero_shot_loss():
+    zero_shot = ZeroShotRecipe(0.3, 7, ridge=0.2, scale=1.0, reduction="sum_of_means")
+    learner = build_learner(recipe(zero_shot=zero_shot), num_classes=4, channels=1)
+    config = {"weight": learner.loss_weights["attribute"], **learner.attribute_loss.get_config()}
+    assert vars(zero_shot).items() <= config.items()
+
+
+@pytest.mark.parametrize(
+    "sections", [{"pooling": ClassRecipe("crow")}, {"head": grouping("linear_grouping")}]
+)
+def test_attributes_of_anything_else_are_refused(sections):
+    with pytest.raises(ValueError, match="needs the attributes of pooling.name=gsp, gsp_max"):
+        build_embedder(recipe(zero_shot=ZeroShotRecipe(0.1), **sections), channels=1)
+
+
+@pytest.mark.parametrize("name", GROUPINGS)
+def test_every_grouping_trains_on_its_groups(name):
+    learner, _ = one_step(recipe(head=grouping(name), **GROUPED))
+    assert len([v for v in learner.trainable_variables if v.path.endswith("betas")]) == 3
+    groups = learner(batch()[0]).numpy().reshape(8, 3, 4)
+    np.testing.assert_allclose(np.linalg.norm(groups, axis=-1), 3**-0.5, rtol=1e-5)
+    weights = place_maps(learner.embedder, batch()[0]).weights
+    assert weights.shape == (8, 4, 4, 3)
+    np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-4)
+
+
+def test_both_branches_train_and_the_loss_is_the_total_loss():
+    losses = {}
+    sections = {
+        "embedding": EmbeddingRecipe(12, second_dim=6),
+        "loss": ClassRecipe("multi_similarity"),
+        "loss_weights": {"second": 0.1},
+    }
+    for weight in (0.0, 1.0):
+        weights = {"diversity_weight": weight, "consistency_weight": weight}
+        head = ClassRecipe("coded_residual", {**BRANCHES, **weights})
+        learner, values = one_step(recipe(head=head, **sections))
+        losses[weight] = values
+    assert learner.embedder.output_shape == [(None, 12), (None, 6)]
+    metric = losses[0.0]["first_loss"] + 0.1 * losses[0.0]["second_loss"]
+    np.testing.assert_allclose(losses[0.0]["loss"], metric, rtol=1e-5)
+    assert losses[1.0]["loss"] > losses[0.0]["loss"] + 1e-3
+    correlations = place_maps(learner.embedder, batch()[0]).correlations
+    assert correlations.shape == (8, 4, 4, 4)
+
+
+def ablations_of_crt():
+    """Options by row of the table of ablations in docs/crt.md."""
+    page = (ROOT / "docs/crt.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([\d, ]+\|[^|]+) \| (?:none|`(--.*)`) \|$", page, re.MULTILINE)
+    assert len(rows) == 7
+    return dict(rows)
+
+
+@pytest.mark.parametrize("row", ablations_of_crt())
+def test_every_ablation_of_crt_trains(row):
+    options = [*shlex.split(ablations_of_crt()[row]), "--data.image_size=16"]
+    small = ["--embedding.dim=6", "--training.jit_compile=false"]
+    branched = "--head null" not in " ".join(options)
+    small += ["--embedding.second_dim=8" if branched else "--embedding.second_dim=null"]
+    ablation = load_recipe(ROOT / "experiments/methods/crt.yaml", [*options, *small])
+    head = None if ablation.head is None else ablation.head.name
+    if head == "coded_residual":
+        ablation.head.arguments["hidden_dim"] = 4
+    learner, values = one_step(ablation)
+    shapes = (None, 6) if head is None else [(None, 6), (None, 8)]
+    assert learner.embedder.output_shape == shapes
+    assert ("second_loss" in values) == (head is not None)
+    assert (head == "coded_residual") == ("CRT" not in row)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "heads", "side"),
+    [
+        ("resnet20", "both", 8),
+        ("resnetv2_20", "local", 8),
+        ("conv4", "global", 4),
+        ("resnet20", "single", 4),
+    ],
+)
+def test_the_two_heads_train(backbone, heads, side):
+    arguments = {"key_dim": 4, "heads": heads}
+    sections = recipe(head=ClassRecipe("global_local", arguments), loss=ClassRecipe("hybrid"))
+    learner, _ = one_step(replace(sections, backbone=BackboneRecipe(backbone)))
+    assert place_maps(learner.embedder, batch()[0]).weights.shape == (8, side, side, 1)
+
+
+def test_the_two_heads_train_without_attention():
+    head = ClassRecipe("global_local", {"key_dim": 4, "attention": False})
+    learner, _ = one_step(recipe(head=head, loss=ClassRecipe("hybrid")))
+    assert place_maps(learner.embedder, batch()[0]).weights is None
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"head": grouping("linear_grouping")}, "needs loss_wrapper.name=grouped.*null with 3"),
+        (GROUPED, "received loss_wrapper=grouped with no groups"),
+        (
+            {"head": ClassRecipe("linear_grouping", {"num_groups": 5}), **GROUPED},
+            "embedding.dim=12 does not divide into head.num_groups=5",
+        ),
+        (
+            {"head": ClassRecipe("linear_grouping", {"key_dim": 5}), **GROUPED},
+            "head.key_dim is not an argument of linear_grouping; there are num_groups",
+        ),
+        ({"head": ClassRecipe("coded_residual")}, "head.num_prototypes is missing; coded_residual"),
+        (
+            {"head": ClassRecipe("dense_branches", {"num_prototypes": [4, 4]})},
+            "head.num_prototypes is not an argument of dense_branches; there are consist",
+        ),
+        (
+            {"embedding": EmbeddingRecipe(None), "head": ClassRecipe("global_local", KEYS)},
+            "embedding.dim must be a number with head.name=global_local, received null",
+        ),
+        (
+            {"embedding": EmbeddingRecipe(8, map="mlp"), "head": ClassRecipe("global_local", KEYS)},
+            "embedding.map must be linear with head.name=global_local, received mlp",
+        ),
+        (
+            {
+                "embedding": EmbeddingRecipe(None),
+                "loss_wrapper": ClassRecipe("matryoshka", {"dims": [4, 8]}),
+            },
+            "embedding.dim must be a number with loss_wrapper.name=matryoshka, received null",
+        ),
+        (
+            {
+                "embedding": EmbeddingRecipe(None),
+                "backbone": BackboneRecipe("dinov2_small", tokens="both"),
+            },
+            "backbone.tokens must be patch or class without a linear map to a number",
+        ),
+        ({"pooling": ClassRecipe("weldon", {"k": 5})}, "there are k_max, k_min"),
+        ({"pooling": ClassRecipe("gap", {"num_prototypes": 3})}, "gap, which takes none"),
+        (
+            {"pooling": ClassRecipe("gsp", {"num_prototypes": "many"})},
+            "must be an integer, received",
+        ),
+        ({"loss_weights": {"first": 1.0}}, "loss_weights must be of none with head=null"),
+        (
+            {"embedding": EmbeddingRecipe(12, second_dim=3)},
+            "second_dim must be null with head=null",
+        ),
+        (
+            {"pooling": ClassRecipe("gap"), "training": TrainingRecipe(adapt_batches=2)},
+            "training.adapt_batches must be 0 with pooling.name=gap",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(sections, message):
+    with pytest.raises(ValueError, match=message):
+        resolved(recipe(**sections))

@@ -1,0 +1,162 @@
+"""The ladder of `gsp-tf train FOLDER`: what each rung starts from, and what is kept."""
+
+import keras
+import numpy as np
+import pytest
+from digit_runs import run_command
+from PIL import Image
+
+from gsp_tf import backbones
+from gsp_tf.recipe import Recipe, TrainingRecipe
+from gsp_tf.runs import Ladder, Run, RunFolder, choose_recipe, ladder, ladder_recipes
+from gsp_tf.runs.frozen import _whitening, whitening_weights
+
+SMALL = ["--backbone.name", "two_blocks", "--data.image_size", "32"]
+SHORT = [*SMALL, "--training.epochs", "2", "--training.steps_per_epoch", "2"]
+
+
+@pytest.fixture
+def photographs(tmp_path, monkeypatch):
+    """Photographs of ten classes, and a network with weights whose second block can train alone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
+    registry = backbones.registry
+    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
+
+    @backbones.register("two_blocks", pretrained=["imagenet"], weights_file=lambda side: "two.h5")
+    def build(input_shape, weights=None):
+        start = keras.initializers.Orthogonal(seed=0)
+        images = keras.Input(input_shape)
+        x = keras.layers.Rescaling(1 / 255)(images)
+        for channels, stride in ((24, 4), (8, 2)):
+            x = keras.layers.Conv2D(channels, stride, stride, kernel_initializer=start)(x)
+            x = keras.layers.BatchNormalization()(x)
+            x = keras.layers.ReLU(name=f"block_of_{channels}")(x)
+        return keras.Model(images, x, name="two_blocks")
+
+    path = backbones.weights_path("two_blocks", 32)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"weights")
+    rng = np.random.default_rng(0)
+    for number, colours in enumerate(rng.integers(0, 256, (40, 4, 4, 3))):
+        folder = tmp_path / "my_images" / f"class {number % 10}"
+        folder.mkdir(parents=True, exist_ok=True)
+        tint = np.eye(3)[number % 3] * 12 * (number % 10)
+        Image.fromarray(np.uint8(0.5 * colours + tint)).resize((32, 32)).save(
+            folder / f"{number}.png"
+        )
+    return tmp_path
+
+
+def rung(name, path="runs/my_images-0"):
+    return RunFolder(f"{path}/rungs/{name}")
+
+
+def test_each_rung_starts_as_the_best_one_below_and_the_best_is_kept(
+    photographs, capsys, without_tracing
+):
+    assert run_command("train", "my_images", *SHORT) == 0
+    printed = capsys.readouterr().out
+    rungs = [rung(name) for name in ("head", "block", "network")]
+    trained = [len(Run(of.path).learner.embedder.trainable_weights) for of in rungs]
+    assert trained == [2, 4, 6]  # the map; a block with it; both blocks, batch normalisation frozen
+    best = -1.0
+    for below, folder in zip([None, *rungs], rungs, strict=False):
+        metrics = folder.metrics()
+        if below is not None:
+            assert metrics["untrained"]["val_map_at_r"] == pytest.approx(best, abs=0.02)  # float16
+        assert metrics["best_val_map_at_r"] >= metrics["untrained"]["val_map_at_r"]
+        best = metrics["best_val_map_at_r"]
+    kept = RunFolder("runs/my_images-0")
+    assert kept.metrics()["best_val_map_at_r"] == best
+    assert "(kept)" in printed and "About" in printed
+    frozen = {of.metrics()["frozen"]["map_at_r"] for of in (*rungs, kept)}
+    assert len(frozen) == 1 and "initial run" not in printed
+    before = kept.model_path.read_bytes()
+    assert run_command("train", "my_images", *SHORT) == 0  # only shows the result
+    assert kept.model_path.read_bytes() == before
+    assert not list(photographs.glob("runs/*-2"))
+    assert run_command("evaluate", "runs/my_images-0") == 0
+    assert run_command("embed", "runs/my_images-0", "my_images") == 0
+
+
+def test_a_ladder_that_was_stopped_continues(photographs, capsys, monkeypatch, without_tracing):
+    monkeypatch.setattr(Run, "report", lambda self: "report.html")
+    assert run_command("train", "my_images", *SHORT, "--minutes", "0") == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[-1] == (
+        "The time is over. To continue: gsp-tf train --resume runs/my_images-0"
+    )
+    assert rung("head").metrics()["epochs"] == 1 and not rung("block").metrics()
+    assert Run("runs/my_images-0").folder.metrics() == rung("head").metrics()
+    assert run_command("train", "--resume", "runs/my_images-0") == 0
+    assert [rung(name).metrics()["epochs"] for name in ("head", "block", "network")] == [2, 2, 2]
+    assert run_command("train", "--resume", "runs/my_images-0", "--training.epochs", "3") == 0
+    assert [rung(name).metrics()["epochs"] for name in ("head", "block", "network")] == [2, 2, 3]
+    capsys.readouterr()
+    assert run_command("train", "my_images", *SHORT[:-4], "--run", "runs/my_images-0") == 1
+    assert "is a run of another recipe" in capsys.readouterr().err
+    others = ladder_recipes(choose_recipe("my_images", backbone="two_blocks"))
+    splits = Run("runs/my_images-0").splits
+    with pytest.warns(UserWarning, match="so this run goes to runs/my_images-0-2"):
+        beside = Ladder.at("runs/my_images-0", others, splits, or_beside=True)
+    assert beside.path.name == "my_images-0-2"
+    with pytest.raises(FileNotFoundError, match="no ladder"):
+        Ladder("my_images")
+
+
+def test_the_command_that_continues_is_the_last_line(photographs, monkeypatch, capsys):
+    metrics = {"status": "finished", "epochs": 4, "best_epoch": 4}
+    recipe = Recipe(training=TrainingRecipe(epochs=4))
+    command = "gsp-tf train --resume runs/a"
+
+    def line(*models):
+        return ladder.continuation("runs/a", recipe, models)
+
+    longer = f"was the best. To train longer: {command} --training.epochs 8\n"
+    assert line(metrics) == f"The last epoch {longer}"
+    earlier = {**metrics, "best_epoch": 2}
+    assert line(metrics, earlier) == f"The last epoch of 1 of 2 models {longer}"
+    # More epochs alone change nothing, or there is nothing to continue from.
+    ended = {**metrics, "epochs": 3, "best_epoch": 3}
+    diverged = {**metrics, "status": "diverged"}
+    untrained = {**metrics, "best_epoch": None}
+    for models in ([earlier], [ended], [metrics, ended], [diverged], [untrained]):
+        assert line(*models) == ""
+    for status in ("interrupted", "failed", "running"):
+        assert line(metrics, {**metrics, "status": status}, {}) == f"To continue: {command}\n"
+
+
+def test_fields_that_are_given_hold_for_all_rungs(photographs):
+    recipe = choose_recipe("my_images", backbone="two_blocks", weights="imagenet")
+    own = ladder_recipes(recipe)
+    assert {name: of.training.epochs for name, of in own.items()} == {
+        "head": 30,
+        "block": 20,
+        "network": 15,
+    }
+    given = ladder_recipes(recipe, {"training": {"epochs": 15}, "data": {"feature_cache": None}})
+    assert {of.training.epochs for of in given.values()} == {15}
+    assert given["head"].data.feature_cache is None
+    with pytest.raises(ValueError, match="No network has pretrained weights"):
+        ladder_recipes(choose_recipe("my_images", backbone="conv4"))
+
+
+def test_whitened_features_spread_alike_within_their_classes():
+    rng = np.random.default_rng(0)
+    labels = np.arange(4000) % 5
+    spread = rng.normal(size=(4, 4))
+    features = 3 * rng.normal(size=(5, 4))[labels] + rng.normal(size=(4000, 4)) @ spread + 7
+    kernel, bias = _whitening(features, labels)
+    mapped = features @ kernel + bias
+    within = mapped - np.stack([mapped[labels == label].mean(0) for label in range(5)])[labels]
+    np.testing.assert_allclose(np.cov(within.T), np.eye(4), atol=0.05)
+    np.testing.assert_allclose(mapped.mean(0), 0, atol=1e-9)
+    scaled, scaled_bias = whitening_weights(features, labels, 4)
+    np.testing.assert_allclose(np.linalg.norm(scaled), 2)  # that of an identity
+    np.testing.assert_allclose(scaled_bias / bias, scaled[0, 0] / kernel[0, 0])
+    two, _ = _whitening(features, labels, 2)
+    kept = np.var(features @ two, axis=0).sum()
+    directions = rng.normal(size=(200, 4, 2))
+    others = (np.linalg.qr(direction)[0] for direction in directions)
+    assert all(kept >= np.var(mapped @ other, axis=0).sum() - 1e-6 for other in others)

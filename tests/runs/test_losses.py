@@ -1,0 +1,255 @@
+import inspect
+
+import numpy as np
+import pytest
+
+from gsp_tf import losses
+from gsp_tf._names import NAMES, named
+from gsp_tf.losses import ArcFaceLoss, LpRegularizer, RegularFaceRegularizer
+from gsp_tf.recipe import ClassRecipe, DataRecipe, Recipe, load_recipe, recipe_text, resolved
+from gsp_tf.runs._losses import build_loss
+
+TWO_VIEWS = DataRecipe(images_per_class=2)
+OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face"}
+NEEDED = {"vicreg": {"normalize": True}, "weighted_sum": {"terms": [{"name": "triplet"}]}}
+
+
+def loss_of(num_classes=4, **sections):
+    return build_loss(resolved(Recipe(**sections)), num_classes)
+
+
+def test_a_recipe_can_name_every_loss_with_embeddings_and_labels():
+    bases = {"PairLoss", "ProxyLoss", "LossLayer", "TwoViewLoss", "Miner", "TripletMiner", "Pairs"}
+    others = bases | {"ZeroShotLoss", "GroupDiversityLoss", "ProxyPairsLoss", "SemiSupervisedLoss"}
+    public = {
+        name
+        for name in losses.__all__
+        if name not in others
+        and not name.endswith("Regularizer")
+        and inspect.isclass(getattr(losses, name))
+    }
+    sections = ("loss", "miner", "loss_wrapper")
+    assert {named(part, name).__name__ for part in sections for name in NAMES[part]} == public
+
+
+def test_a_recipe_gives_a_loss_its_distance_and_reduction():
+    given = {"distance": "lp", "p": 1.0, "reduction": "sum", "thresholds": [None, 2.0]}
+    loss = loss_of(loss=ClassRecipe("contrastive", {**given, "class_weights": [1.0, 2.0]}))
+    labels, embeddings = np.arange(8) % 2, np.random.default_rng(0).normal(size=(8, 5))
+    expected = losses.ContrastiveLoss(**given, class_weights=[1, 2])(labels, embeddings)
+    assert float(loss(labels, embeddings)) == float(expected) != 0
+
+
+@pytest.mark.parametrize("name", sorted(NAMES["loss"].keys() - OF_LENGTHS))
+def test_every_loss_is_built_with_its_defaults(name):
+    needed = NEEDED.get(name, {})
+    loss = loss_of(loss=ClassRecipe(name, needed), data=TWO_VIEWS)
+    value = float(loss(np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))))
+    assert type(loss) is named("loss", name) and np.isfinite(value)
+    recipe = Recipe(loss=ClassRecipe(name, needed), data=TWO_VIEWS)
+    completed = dict(resolved(recipe).loss.arguments)
+    for key in ("terms", "term_weights") if name == "weighted_sum" else ():
+        del completed[key]
+    assert {key: loss.get_config()[key] for key in completed} == completed
+
+
+@pytest.mark.parametrize("name", NAMES["loss"])
+def test_losses_of_lengths_are_refused(name):
+    made = named("loss", name)
+    # BarlowTwinsLoss standardises the dimensions of a batch.
+    assert (getattr(made, "normalize", True) is False) == (name in OF_LENGTHS | {"barlow_twins"})
+    if name in OF_LENGTHS:
+        for chosen in (ClassRecipe(name), ClassRecipe("weighted_sum", {"terms": [{"name": name}]})):
+            with pytest.raises(ValueError, match=f"loss.name={name} depends on the length of the"):
+                loss_of(loss=chosen)
+
+
+def test_a_recipe_sums_losses(tmp_path):
+    (tmp_path / "recipe.yaml").write_text(
+        "loss: {name: weighted_sum, term_weights: [1, 0.5], "
+        "terms: [{name: proxy_anchor, margin: 0.2}, {name: threshold_consistent_margin}]}"
+    )
+    recipe = load_recipe(tmp_path / "recipe.yaml")
+    (tmp_path / "complete.yaml").write_text(recipe_text(recipe))
+    assert load_recipe(tmp_path / "complete.yaml") == recipe
+    given = {"name": "proxy_anchor", "margin": 0.2, "alpha": 32}
+    assert recipe.loss.arguments["terms"][0].items() >= given.items()
+    loss = build_loss(recipe, 4)
+    labels, embeddings = np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))
+    values = [float(term(labels, embeddings)) for term in loss.terms]
+    assert float(loss(labels, embeddings)) == pytest.approx(values[0] + 0.5 * values[1])
+    for terms, message in (
+        (None, "loss.terms must be a list of losses, such as"),
+        ([{"margin": 1.0}], r"received \({'margin': 1.0},\)"),
+        ([{"name": "tripet"}], "loss.name must be one of .* did you mean triplet"),
+        ([{"name": "triplet", "margins": 1.0}], "loss.margins is not an argument of triplet"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            resolved(
+                Recipe(loss=ClassRecipe("weighted_sum", {} if terms is None else {"terms": terms}))
+            )
+
+
+@pytest.mark.parametrize("place", ["loss", "term", "wrapper"])
+def test_a_recipe_regularizes_proxies_and_embeddings(place, tmp_path):
+    given = (
+        "proxies_regularizer: {name: regular_face, weight: 0.5}, "
+        "embedding_regularizer: {name: lp, p: 1}"
+    )
+    text = {
+        "loss": f"loss: {{name: arc_face, scale: 8, {given}}}",
+        "term": f"loss: {{name: weighted_sum, terms: [{{name: arc_face, scale: 8, {given}}}]}}",
+        "wrapper": "loss: {name: arc_face, scale: 8}\n"
+        f"loss_wrapper: {{name: partial_fc, sample_rate: 1.0, {given}}}",
+    }[place]
+    (tmp_path / "recipe.yaml").write_text(text)
+    recipe = load_recipe(tmp_path / "recipe.yaml")
+    (tmp_path / "complete.yaml").write_text(recipe_text(recipe))
+    assert load_recipe(tmp_path / "complete.yaml") == recipe
+    loss, plain = build_loss(recipe, 4), ArcFaceLoss(4, scale=8.0)
+    labels, embeddings = np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))
+    value = float(loss(labels, embeddings))
+    plain.build((None,), (None, 5))
+    plain.proxies.assign(next(w for w in loss.weights if "proxies" in w.name))
+    proxies, x = plain.proxies.numpy(), embeddings.astype("float32")
+    terms = plain(labels, x), RegularFaceRegularizer(0.5)(proxies), LpRegularizer(p=1.0)(x)
+    assert value == pytest.approx(sum(map(float, terms)), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("lp", "loss.proxies_regularizer must be a regulariser, such as .* received 'lp'"),
+        ({"weight": 1.0}, "must be a regulariser, such as .* received {'weight': 1.0}"),
+        ({"name": "l2"}, "regularizer.name must be one of .*, received l2"),
+        ({"name": "lp", "weights": 1}, "loss.proxies_regularizer.weights is not an argument of lp"),
+        ({"name": "lp", "weight": "much"}, "loss.proxies_regularizer.weight.* much"),
+    ],
+)
+def test_wrong_regularizers_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        resolved(Recipe(loss=ClassRecipe("arc_face", {"proxies_regularizer": given})))
+    assert resolved(Recipe(loss=ClassRecipe("arc_face", {"proxies_regularizer": None})))
+    chosen = ClassRecipe("triplet", {"proxies_regularizer": {"name": "lp"}})
+    with pytest.raises(ValueError, match="proxies_regularizer is not an argument of triplet"):
+        resolved(Recipe(loss=chosen))
+
+
+@pytest.mark.parametrize("miner", NAMES["miner"])
+def test_a_miner_goes_into_a_pair_loss(miner):
+    loss = loss_of(loss=ClassRecipe("triplet", {"margin": 0.3}), miner=ClassRecipe(miner))
+    assert type(loss.miner) is named("miner", miner) and loss.margin == 0.3
+
+
+@pytest.mark.parametrize(
+    ("name", "wrapper", "arguments"),
+    [
+        ("cosine_contrastive", "cross_batch_memory", {"capacity": 32, "batch_weight": 1}),
+        ("triplet", "multi_level_distance_regularization", {"levels": [-1.0, 1.0]}),
+        ("proxy_nca", "proxy_synthesis", {"alpha": 0.2}),
+        ("soft_triple", "virtual_class", {}),
+        ("nt_xent", "self_supervised", {"symmetric": False}),
+        ("recall_at_k", "similarity_mixup", {"num_mixed": 2}),
+        ("arc_face", "label_smoothing", {"super_classes": [0, 0, 1, 1]}),
+        ("arc_face", "partial_fc", {"sample_rate": 0.25, "seed": 3}),
+        ("proxy_anchor", "anti_collapse", {"weight": 0.5}),
+        ("soft_triple", "matryoshka", {"dims": [8, 64], "weights": [2.0, 1.0]}),
+        ("triplet", "matryoshka", {"dims": [64]}),
+    ],
+)
+def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
+    data = TWO_VIEWS if wrapper == "self_supervised" else DataRecipe()
+    loss = loss_of(loss=ClassRecipe(name), loss_wrapper=ClassRecipe(wrapper, arguments), data=data)
+    assert type(loss) is named("loss_wrapper", wrapper)
+    config = loss.get_config()
+    assert {key: config[key] for key in arguments} == {
+        key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()
+    }
+    inner = getattr(loss, "loss", None) or loss.proxy_loss
+    assert type(inner) is named("loss", name)
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        (
+            {"loss": ("triplet", {"temperature": 0.1})},
+            "loss.temperature is not an argument of triplet; there are margin, swap",
+        ),
+        ({"loss": ("triplet", {"margins": 0.1})}, "loss.margins is not .* did you mean margin?"),
+        (
+            {"loss": ("proxy_nca", {"temperature": "warm"})},
+            "loss.temperature must be a number, received warm",
+        ),
+        (
+            {"loss": ("proxy_nca", {"temperature": None})},
+            "loss.temperature must be a number, received null",
+        ),
+        (
+            {"loss": ("triplet", {"normalize": 1})},
+            "loss.normalize must be true or false, received 1",
+        ),
+        ({"loss": ("proxy_nca", {"temperature": 0})}, "temperature must be positive, received 0"),
+        ({"loss": ("triplets", {})}, "loss.name must be one of .*; did you mean triplet?"),
+        (
+            {"loss": ("triplet", {}), "loss_wrapper": ("cross_batch_memory", {})},
+            "loss_wrapper.capacity is missing; cross_batch_memory needs an integer",
+        ),
+        (
+            {"loss": ("triplet", {}), "loss_wrapper": ("cross_batch_memory", {"capacity": "many"})},
+            "loss_wrapper.capacity must be an integer, received many",
+        ),
+        (
+            {
+                "loss": ("proxy_nca", {}),
+                "loss_wrapper": ("cross_batch_memory", {"capacity": 9}),
+            },
+            "CrossBatchMemory takes a pair loss",
+        ),
+        (
+            {"loss": ("triplet", {}), "loss_wrapper": ("virtual_class", {})},
+            "VirtualClass takes a proxy loss",
+        ),
+        (
+            {"loss": ("triplet", {}), "loss_wrapper": ("matryoshka", {"dims": [8, 32]})},
+            "last of loss_wrapper.dims must be embedding.dim=64, received .8, 32",
+        ),
+        (
+            {"loss": ("class_margin", {}), "loss_wrapper": ("matryoshka", {"dims": [64]})},
+            "MatryoshkaLoss takes a pair loss such as",
+        ),
+        (
+            {"loss": ("vicreg", {})},
+            "loss.normalize must be true with loss.name=vicreg, because the embeddings of a recipe",
+        ),
+        (
+            {"loss": ("sim_siam", {})},
+            "data.images_per_class must be 2 with loss.name=sim_siam, which .*, received 4",
+        ),
+        (
+            {"loss": ("nt_xent", {}), "loss_wrapper": ("self_supervised", {})},
+            "data.images_per_class must be 2 with loss_wrapper.name=self_supervised",
+        ),
+        (
+            {"loss": ("proxy_nca", {}), "miner": ("multi_similarity", {})},
+            "miner.name=multi_similarity chooses pairs, and loss.name=proxy_nca is not",
+        ),
+        ({"loss": ("circle", {"reduction": "none"})}, "loss.reduction=none gives no single number"),
+        ({"loss": ("circle", {"distance": "cosine"})}, "loss.distance is not an argument of circl"),
+    ],
+)
+def test_what_does_not_fit_is_refused(sections, message):
+    with pytest.raises(ValueError, match=message):
+        loss_of(**{name: ClassRecipe(*chosen) for name, chosen in sections.items()})
+
+
+def test_arguments_come_from_a_file_and_from_the_command_line(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "loss: {name: multi_similarity, alpha: 2, beta: 40.0}\nminer: {name: multi_similarity}\n"
+        "loss_wrapper:\n  name: cross_batch_memory\n  capacity: 64\n"
+    )
+    recipe = load_recipe(path, ["--loss.base", "0.4", "--miner.epsilon=0"])
+    memory = build_loss(recipe, num_classes=4)
+    assert (memory.capacity, memory.loss.alpha, memory.loss.beta) == (64, 2, 40.0)
+    assert (memory.loss.base, memory.loss.miner.epsilon) == (0.4, 0)

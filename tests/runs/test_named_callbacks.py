@@ -1,0 +1,181 @@
+"""The callbacks that a recipe names: trackers of experiments and those of Keras."""
+
+import re
+import sys
+
+import false_trackers
+import keras
+import pytest
+from digit_runs import run_command
+
+from gsp_tf._files import read_sealed_json
+from gsp_tf.recipe import load_recipe, save_recipe
+from gsp_tf.runs import Run, RunFolder, check_recipe
+
+CALLBACKS = """
+training: {epochs: 3, steps_per_epoch: 2, warmup_epochs: 1, learning_rate_multipliers: {"k|b": 2}}
+callbacks:
+  wandb: {project: birds, group: a, mode: offline}
+  mlflow: {tracking_uri: "sqlite:///runs.db"}
+  csv_logger: {filename: mine.csv}
+  model_checkpoint: {filepath: "epoch {epoch}.keras"}
+  early_stopping: {monitor: loss, mode: max, patience: 2}
+  tensor_board: {histogram_freq: 1}
+"""
+
+
+@pytest.fixture
+def trackers(monkeypatch):
+    return false_trackers.install(monkeypatch)
+
+
+def test_a_run_and_its_continuation_are_one_run_of_each_tracker(
+    trackers, write_recipe, without_tracing, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(Run, "show", lambda self: None)
+    folder = RunFolder(tmp_path / "run")
+    assert run_command("train", write_recipe(CALLBACKS), "--run", folder.path) == 0
+    command = ("train", "--resume", folder.path, "--training.epochs", "4")
+    assert run_command(*command) == 0
+    ((wandb_id, wandb),), ((mlflow_id, mlflow),) = trackers.wandb.items(), trackers.mlflow.items()
+    kept = read_sealed_json(folder.trackers_path, "")
+    assert kept == {"wandb": wandb_id, "mlflow": mlflow_id}
+    assert (wandb.name, wandb.status, mlflow.status) == ("digits", 0, "FINISHED")
+    assert wandb.place == (None, "birds", "a", "offline", str(folder.path))
+    assert mlflow.place == "sqlite:///runs.db"
+    assert wandb.parameters["training"]["epochs"] == 4  # the run that continues has more
+    assert wandb.parameters["callbacks"]["wandb"]["project"] == "birds"
+    assert mlflow.parameters["training.epochs"] == 3 and len(mlflow.parameters) > 100
+    assert mlflow.parameters["training.learning_rate_multipliers"] == {"k|b": 2.0}
+    history, metrics = folder.history(), folder.metrics()
+    for kept in (wandb, mlflow):
+        values = dict(kept.values("val_map_at_r"))  # the last epoch of the first run is repeated
+        before = metrics["untrained"]["val_map_at_r"]
+        assert values == dict(enumerate([before, *history["val_map_at_r"]]))
+        assert [epoch for epoch, _ in kept.epochs] == [0, 1, 2, 3, 3, 4]
+        assert kept.results["test/map_at_r"] == metrics["test"]["map_at_r"]
+        low, high = metrics["test_intervals"]["map_at_r"]
+        assert (kept.results["test/map_at_r_low"], kept.results["test/map_at_r_high"]) == (
+            low,
+            high,
+        )
+        assert kept.results["best_val_map_at_r"] == metrics["best_val_map_at_r"]
+    lines = (folder.path / "mine.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["epoch", "0", "1", "2", "2", "3"]
+    saved = sorted(path.name for path in folder.path.glob("epoch *.keras"))
+    assert saved == ["epoch 2.keras", "epoch 3.keras", "epoch 4.keras"]  # after the warm-up
+
+
+def test_a_named_callback_ends_training(write_recipe, without_tracing, tmp_path):
+    stop = "{early_stopping: {monitor: learning_rate, mode: max, patience: 1}}"
+    short = ["--training.epochs", "9", "--training.steps_per_epoch", "1"]
+    run = Run(tmp_path / "run", load_recipe(write_recipe(f"callbacks: {stop}"), short))
+    seen = []
+    follow = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(set(logs)))
+    run.fit([follow])
+    assert (
+        (run.status, run.folder.metrics()["epochs"]) == ("finished", len(seen)) == ("finished", 2)
+    )
+    assert seen[0] > {"val_map_at_r", "learning_rate", "loss"}
+    assert "test" not in run.folder.metrics() and not run.folder.embeddings_path.exists()
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "message"),
+    [
+        (
+            "{wandb: {projet: a}}",
+            "callbacks.wandb.projet is not an argument of wandb; did you mean",
+        ),
+        ("{wandb: {mode: on}}", "callbacks.wandb.mode must be one of online, offline, disabled"),
+        ("{wandb: 3}", "callbacks.wandb must have fields, received 3"),
+        ("[wandb]", "callbacks must have fields, received"),
+        (
+            "{lambda: {}}",
+            "callbacks.lambda is not a callback; there are csv_logger, early_stopping",
+        ),
+        ("{wandbb: {}}", "callbacks.wandbb is not a callback; did you mean wandb?"),
+        (
+            "{early_stopping: {patience: many}}",
+            "patience must be a number of 0 or more and finite in float32, received many",
+        ),
+        (
+            "{early_stopping: {restore_best_weights: true}}",
+            "restore_best_weights is not an argument",
+        ),
+        ("{csv_logger: {}}", "callbacks.csv_logger.filename is missing; csv_logger needs a text"),
+        ("{csv_logger: {filename: ../a.csv}}", "filename must be a path within the run folder"),
+        (
+            "{model_checkpoint: {filepath: /a.keras}}",
+            "filepath must be a path within the run folder",
+        ),
+        (
+            "{reduce_lr_on_plateau: {}}\ntraining: {schedule: {name: cosine}}",
+            "callbacks.reduce_lr_on_plateau needs training.schedule.name=constant, received cosine",
+        ),
+        (
+            "{model_checkpoint: {filepath: a.keras}}\ndata: {feature_cache: f}\n"
+            "backbone: {frozen_to: conv2d}",
+            "callbacks.model_checkpoint needs data.feature_cache=null",
+        ),
+    ],
+)
+def test_refused_callbacks(tmp_path, callbacks, message):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(f"callbacks: {callbacks}")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_recipe(path)
+
+
+def test_later_files_and_options_add_callbacks_and_change_their_fields(tmp_path):
+    files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    files[0].write_text("callbacks: {wandb: {project: a, group: b}, mlflow: {}}")
+    files[1].write_text("callbacks: {wandb: {project: c}, early_stopping: {patience: 2}}")
+    recipe = load_recipe(files, ["--callbacks", "{mlflow: null, wandb: {mode: offline}}"])
+    assert list(recipe.callbacks) == ["wandb", "early_stopping"]
+    given = {"project": "c", "entity": None, "group": "b", "mode": "offline"}
+    assert recipe.callbacks["wandb"] == given
+    assert recipe.callbacks["early_stopping"]["monitor"] == "val_loss"
+    save_recipe(recipe, tmp_path / "all.yaml")
+    assert load_recipe(tmp_path / "all.yaml", resolve=False) == recipe
+
+
+def test_a_missing_package_is_named_before_training(write_recipe, monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    recipe = write_recipe("callbacks: {wandb: {}}")
+    message = r'WandbTracker needs wandb: pip install "\.\[trackers\]"'
+    assert run_command("train", recipe, "--run", tmp_path / "run") == 1
+    assert re.search(message, capsys.readouterr().err) and not (tmp_path / "run").exists()
+    (missing,) = check_recipe(load_recipe(recipe), tmp_path / "run").missing
+    assert re.search(message, missing)
+
+
+def test_a_tracker_that_fails(trackers, write_recipe, without_tracing, tmp_path, capsys):
+    short = ("--training.epochs", "1", "--training.steps_per_epoch", "1")
+    recipe = write_recipe("callbacks: {wandb: {}}")
+    trackers.broken = "init"
+    path = tmp_path / "run"
+    assert run_command("train", recipe, "--run", path, *short) == 1
+    error = capsys.readouterr().err
+    assert "gsp-tf: error: wandb opens no run: the server does not answer" in error
+    assert RunFolder(path).metrics()["status"] == "failed"
+    trackers.broken = "finish"  # the run is complete on disk
+    assert run_command("train", "--resume", path) == 0
+    assert "note: wandb does not end its run: the server" in capsys.readouterr().err
+    assert "test" in RunFolder(path).metrics() and len(trackers.wandb) == 1
+
+
+def test_training_goes_on_without_a_tracker_that_fails_in_an_epoch(
+    trackers, write_recipe, without_tracing, tmp_path, capsys
+):
+    trackers.broken = 2
+    recipe = write_recipe("callbacks: {wandb: {}, mlflow: {}}")
+    short = ("--training.epochs", "3", "--training.steps_per_epoch", "1")
+    assert run_command("train", recipe, "--run", tmp_path / "run", *short) == 0
+    notes = capsys.readouterr().err
+    assert notes.count("wandb") == 1 and "did not accept epoch 2; later epochs" in notes
+    metrics = RunFolder(tmp_path / "run").metrics()
+    assert (metrics["status"], metrics["epochs"]) == ("finished", 3)
+    (wandb,), (mlflow,) = trackers.wandb.values(), trackers.mlflow.values()
+    assert [epoch for epoch, _ in wandb.epochs] == [0, 1] and wandb.results == {}
+    assert [epoch for epoch, _ in mlflow.epochs] == [0, 1, 2, 3] and mlflow.status == "FINISHED"

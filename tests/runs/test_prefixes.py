@@ -1,0 +1,96 @@
+"""Recall by dimension, of runs trained on prefixes and of any embeddings."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from gsp_tf.cli import main
+from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.losses import MatryoshkaLoss
+from gsp_tf.recipe import ClassRecipe, Recipe, load_recipe, resolved
+from gsp_tf.runs import Run
+
+RECIPE = """
+data:
+  image_size: 16
+  channels: 1
+  split_fractions: [0.05, 0.03, 0.92]
+  classes_per_batch: 4
+backbone: {name: conv4}
+pooling: {name: gap}
+embedding: {dim: 8}
+loss_wrapper: {name: matryoshka, dims: [2, 8]}
+training: {epochs: 1, steps_per_epoch: 2}
+"""
+CCP = """
+trainer: ccp
+loss: {name: contrastive}
+ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
+"""
+
+
+@pytest.mark.parametrize("sections", ["loss: {name: proxy_nca}\n", CCP])
+def test_a_run_reports_its_prefixes(sections, write_recipe, tmp_path, without_tracing, monkeypatch):
+    monkeypatch.setattr("gsp_tf.visual.plane.FEWEST_FOR_TSNE", np.inf)
+    run = Run(tmp_path / "run", load_recipe(write_recipe(RECIPE + sections)))
+    run.splits = run.splits._replace(test=run.splits.test.subset(range(40)))
+    metrics = run.train().folder.metrics()
+    keras.backend.clear_session()
+    loss = run.learner.embedding_loss
+    assert isinstance(loss if sections != CCP else loss.loss, MatryoshkaLoss)
+    kept = run.test_embeddings()
+    assert list(metrics["test_by_dim"]) == ["2", "8"]
+    for dim, found in metrics["test_by_dim"].items():
+        cut = kept.queries[:, : int(dim)]
+        cut = cut / np.linalg.norm(cut, axis=1, keepdims=True)
+        expected = retrieval_metrics(
+            cut, kept.query_labels, recall_at=run.recipe.evaluation.recall_at
+        )
+        assert found == pytest.approx({name: expected[name] for name in found}, abs=1e-6)
+        ends = metrics["test_by_dim_intervals"][dim]
+        assert ends.keys() == found.keys()
+        assert all(low <= found[name] <= high for name, (low, high) in ends.items())
+    page = run.report().read_text("utf-8")
+    assert '<section id="prefixes">' in page and '<th scope="row">2</th>' in page
+    low, high = metrics["test_by_dim_intervals"]["2"]["map_at_r"]
+    assert f"<small>{100 * low:.2f}–{100 * high:.2f}</small>" in page.split('id="prefixes"')[1]
+
+
+def test_any_embeddings_are_evaluated_by_their_prefixes(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) // 6
+    embeddings = rng.normal(size=(10, 8))[labels] + 0.7 * rng.normal(size=(60, 8))
+    file = tmp_path / "a.npz"
+    np.savez(file, embeddings=embeddings, labels=labels)
+
+    def evaluate(*options):
+        with pytest.raises(SystemExit) as end:
+            main(["evaluate", str(file), *options])
+        return end.value.code, *capsys.readouterr()
+
+    out = tmp_path / "a.json"
+    code, output, errors = evaluate("--dims", "8", "2", "4", "--at", "1", "3", "--out", str(out))
+    assert code == 0 and "first dimensions of the embeddings" in output, errors
+    record = json.loads(out.read_text())["dims"]
+    assert list(record) == ["2", "4", "8"]
+    for dim, found in record.items():
+        cut = embeddings[:, : int(dim)]
+        cut = cut / np.linalg.norm(cut, axis=1, keepdims=True)
+        expected = retrieval_metrics(cut, labels, recall_at=(1, 3))
+        for name in ("recall_at_1", "recall_at_3", "map_at_r"):
+            assert found[name] == pytest.approx(expected[name], abs=1e-6)
+    for options, message in (
+        (["9"], "between 1 and 8, received 9"),
+        (["2", "--by", "class"], "--dims compares searches in one gallery"),
+    ):
+        code, _, errors = evaluate("--dims", *options)
+        assert code == 1 and message in " ".join(errors.split())
+
+
+def test_a_head_with_two_embeddings_has_no_prefixes():
+    wrapper = ClassRecipe("matryoshka", {"dims": [8, 64]})
+    head = ClassRecipe("dense_branches")
+    with pytest.raises(ValueError, match="matryoshka takes one embedding; head.name=dense_br"):
+        resolved(Recipe(loss_wrapper=wrapper, head=head))

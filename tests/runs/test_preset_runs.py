@@ -1,0 +1,158 @@
+"""A recipe with a preset of keras-hub: the run, its embeddings, and its check."""
+
+import keras
+import numpy as np
+import pytest
+from digit_runs import eagerly, run_command
+from presets import write_preset
+
+from gsp_tf.data import load_folder
+from gsp_tf.recipe import BackboneRecipe, load_recipe
+from gsp_tf.runs import (
+    Run,
+    RunFolder,
+    build_embedder,
+    build_learner,
+    check_recipe,
+    choices_text,
+    choose_recipe,
+    frozen_recipe,
+    load_splits,
+    pretrained_run,
+)
+from gsp_tf.runs._inputs import FeatureInputs
+
+SECTIONS = """
+data: {{name: folder, path: {digits}, channels: 1, image_size: 32, classes_per_batch: 3,
+  images_per_class: 2, split_fractions: [0.4, 0.3, 0.3]}}
+backbone: {{name: hub, preset: {preset}, weights: pretrained, tokens: both}}
+pooling: {{name: gsp, num_prototypes: 4}}
+training: {{epochs: 1, steps_per_epoch: 2, learning_rate: 0.01}}
+"""
+
+
+@pytest.fixture(scope="module")
+def vit(tmp_path_factory):
+    return write_preset("ViT", tmp_path_factory.mktemp("presets") / "vit")
+
+
+@pytest.fixture(scope="module")
+def recipe(write_recipe, digits, vit):
+    return load_recipe(write_recipe(SECTIONS.format(digits=digits, preset=vit)))
+
+
+def test_a_run_trains_and_saves_the_whole_network(recipe, tmp_path):
+    with eagerly():
+        run = Run(tmp_path / "run", recipe).train()
+    assert run.status == "finished" and np.isfinite(run.folder.metrics()["test"]["map_at_r"])
+    embedder = run.folder.learner(compile=False).embedder
+    fresh = build_embedder(recipe, channels=1)
+    for name in ("embedding", "class_embedding"):
+        assert not np.allclose(embedder.get_layer(name).kernel, fresh.get_layer(name).kernel)
+    images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
+    embedder.save(tmp_path / "again.keras")
+    again = keras.models.load_model(tmp_path / "again.keras")
+    np.testing.assert_array_equal(again(images), embedder(images))
+
+
+def test_the_embedding_is_a_linear_map_of_both_vectors(recipe):
+    embedder = build_embedder(recipe, channels=1)
+    pooled = embedder.get_layer("pooling").output
+    images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
+    values = [*embedder.get_layer("hub")(images), keras.Model(embedder.input, pooled)(images)]
+    class_token, patches, pooled = map(keras.ops.convert_to_numpy, values)
+    assert class_token.shape == (3, 1, 16) and patches.shape == (3, 16, 16)
+    # Pooling follows the linear map of the patches, and is a weighted mean of them.
+    kernel = np.asarray(embedder.get_layer("class_embedding").kernel)
+    expected = pooled + class_token[:, 0] @ kernel
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(embedder(images), expected, atol=1e-5)
+    assert not np.allclose(expected, pooled / np.linalg.norm(pooled, axis=1, keepdims=True))
+
+
+def test_before_training_both_vectors_are_side_by_side(recipe):
+    """What a run is compared with, in agreement with the network's own tokens."""
+    embedder = build_embedder(frozen_recipe(recipe), channels=1)
+    images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
+    own = build_embedder(recipe, channels=1).get_layer("hub")(images)
+    class_token, patches = map(keras.ops.convert_to_numpy, own)
+    expected = np.concatenate([patches.mean(axis=1), class_token[:, 0]], axis=1)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(embedder(images), expected, atol=1e-5)
+
+
+def test_check_says_what_is_used_and_what_is_missing(
+    recipe, write_recipe, digits, vit, tmp_path, capsys
+):
+    check = check_recipe(recipe, tmp_path / "run")
+    assert check.missing == []
+    assert check.facts["backbone"] == f"hub {vit}, tokens both, weights pretrained in {vit}"
+    assert check.facts["last map"] == "16 tokens x 16"
+    path = write_recipe(SECTIONS.format(digits=digits, preset="dinov3_vit_smal_lvd1689m"))
+    code, output = run_command("check", path), capsys.readouterr().out
+    assert code == 1 and "Missing (1):" in output
+    assert "preset must be the name of an image preset" in output
+    assert "did you mean dinov3_vit_small_lvd1689m?" in output
+
+
+def test_all_of_a_transformer_may_be_frozen(recipe, write_recipe, digits, vit):
+    path = write_recipe(SECTIONS.format(digits=digits, preset=vit))
+    frozen = load_recipe(path, ["--backbone.frozen_to", "network", "--backbone.tokens", "patch"])
+    names = {weight.path for weight in build_embedder(frozen, channels=1).trainable_weights}
+    assert names == {"embedding/kernel", "pooling/prototypes"}
+
+
+def test_kept_features_are_of_the_tokens(write_recipe, digits, tmp_path):
+    """SigLIP has the same weights for all of them, and gives another number of tokens."""
+    preset = write_preset("SigLIP", tmp_path / "siglip")
+    path = write_recipe(SECTIONS.format(digits=digits, preset=preset))
+    fields = ["--backbone.frozen_to", "network", "--data.feature_cache", str(tmp_path / "cache")]
+    for tokens, number in (("class", 1), ("both", 17), ("patch", 16)):
+        recipe = load_recipe(path, [*fields, "--backbone.tokens", tokens])
+        inputs = FeatureInputs(recipe, build_embedder(recipe, channels=1))
+        ((maps, _), *_) = inputs.evaluation_batches(load_splits(recipe).test)
+        assert maps.shape[1:] == (number, 16)
+
+
+def test_fields_that_contradict_each_other(write_recipe):
+    sections = [
+        ("{name: hub}", "backbone.preset must be a preset with backbone.name=hub"),
+        ("{name: conv4, preset: dinov2_small}", "preset must be null with backbone.name=conv4"),
+        (
+            "{name: conv4, frozen_to: network, lora: {rank: 4}}",
+            "backbone.lora.rank must be 0 with backbone.frozen_to=network",
+        ),
+    ]
+    for backbone, message in sections:
+        with pytest.raises(ValueError, match=message):
+            load_recipe(write_recipe(f"backbone: {backbone}"))
+    both = "backbone: {name: hub, preset: dinov2_small, tokens: both}\n"
+    grouped = "head: {name: linear_grouping, num_groups: 2}\nloss_wrapper: {name: grouped}\n"
+    for section in (grouped, "trainer: classification\n"):
+        with pytest.raises(ValueError, match="backbone.tokens must be patch or class with"):
+            load_recipe(write_recipe(both + section))
+
+
+def test_a_folder_of_photographs_with_a_preset(digits):
+    chosen = choose_recipe(digits, backbone="hub", preset="dinov2_small")
+    expected = BackboneRecipe("hub", "pretrained", True, preset="dinov2_small")
+    assert chosen.backbone == expected and chosen.data.image_size == 224
+    assert "hub dinov2_small with the weights" in choices_text(chosen, load_folder(digits))
+
+
+def test_a_network_whose_batch_normalisation_cannot_be_frozen(digits, tmp_path):
+    preset = str(write_preset("MobileNet", tmp_path / "mobilenet"))
+    chosen = choose_recipe(digits, backbone="hub", preset=preset)
+    assert not chosen.backbone.freeze_batch_normalization
+    assert "whose batch normalisation trains too" in choices_text(chosen, load_folder(digits))
+    learner = build_learner(chosen, num_classes=4, channels=1)
+    assert any(weight.path.endswith("gamma") for weight in learner.trainable_weights)
+
+
+def test_windows_that_need_larger_images_get_them(digits, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    swin = write_preset("SwinTransformer", tmp_path / "swin", side=232, window_size=29)
+    preset = {"backbone": "hub", "preset": str(swin)}
+    assert choose_recipe(digits, **preset).data.image_size == 232
+    recipe = RunFolder(pretrained_run("hub:swin")).recipe()
+    assert recipe.data.image_size == 232

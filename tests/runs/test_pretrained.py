@@ -1,0 +1,308 @@
+"""Pretrained networks without training, and heads that are trained on their features."""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from digit_runs import run_command
+from own_model import register_pretrained, write_folder
+from PIL import Image
+from presets import write_preset
+from ray_jobs import ray_without_processes
+
+from gsp_tf import _files, backbones
+from gsp_tf.cli import main
+from gsp_tf.data import load_folder
+from gsp_tf.evaluation import ranking_metrics
+from gsp_tf.explore import server
+from gsp_tf.runs import (
+    Run,
+    RunFolder,
+    _inputs,
+    _training,
+    evaluation_batches,
+    frozen,
+    pretrained_run,
+)
+from gsp_tf.runs._embeddings import embed_test_images, kept_embeddings
+from gsp_tf.serving import EmbeddingsFolder, Index, RunModel
+from gsp_tf.serving.embedding import workers
+from gsp_tf.training import embed
+
+SMALL = ["--data.image_size", "32", "--training.epochs", "2", "--training.steps_per_epoch", "2"]
+NAMED = ["--backbone.name", "small", *SMALL]
+
+
+@pytest.fixture
+def networks(tmp_path, monkeypatch):
+    """Two small networks with weights, and photographs of ten classes."""
+    monkeypatch.chdir(tmp_path)
+    register_pretrained(monkeypatch, tmp_path, "small", "other")
+    write_folder("my_images", 10)
+    return tmp_path
+
+
+def mean_features(recipe, images, name="small"):
+    """Means of the last maps of a network for images, at length 1, and the labels."""
+    side = recipe.data.image_size
+    network = backbones.create(name, (side, side, 3))
+    maps, labels = embed(network, evaluation_batches(recipe, images))
+    means = maps.mean((1, 2))
+    return means / np.linalg.norm(means, axis=1, keepdims=True), labels
+
+
+def test_a_network_embeds_and_searches_without_training(networks, capsys):
+    assert run_command("embed", "small", "my_images") == 0
+    folder = RunFolder("runs/small")
+    assert folder.recipe().data.image_size == 224
+    (shard,) = EmbeddingsFolder.open("runs/small/embeddings").shards()
+    expected, _ = mean_features(folder.recipe(), load_folder("my_images"))
+    np.testing.assert_allclose(shard.embeddings, expected, atol=1e-5)
+    written = folder.model_path.stat().st_mtime_ns
+    query = shard.paths[6]
+    capsys.readouterr()
+    assert run_command("search", "small", query, "--k", "2") == 0
+    first = capsys.readouterr().out.splitlines()[2]
+    assert first.split()[:5] == ["1", "0.0000", "pattern", "1", "6.png"]
+    assert first.endswith("(the same file)")
+    assert len(Index("runs/small/index")) == 40
+    assert run_command("index", "small", "--verify") == 0
+    assert run_command("index", "small", "--out", "copy") == 0
+    assert len(Index("copy")) == 40
+    assert run_command("index", "small", "--compare", "--sample", "30") == 0
+    capsys.readouterr()
+    assert run_command("index", "smal") == 1
+    assert "smal does not exist" in capsys.readouterr().err
+    assert run_command("search", "other", query, "--index", "runs/small/index") == 1
+    assert "do not belong together: the models are of" in capsys.readouterr().err
+    assert run_command("dedup", "my_images", "--run", "small", "--distance", "1e-4") == 0
+    assert run_command("export", "small", "--format", "keras") == 0
+    assert folder.model_path.stat().st_mtime_ns == written
+    assert run_command("calibrate", "runs/small/index", "--false-match-rate", "0.1") == 0
+    capsys.readouterr()
+    assert run_command("report", "runs/small", "--out", "tables") == 1
+    assert "runs/small has no final results yet" in capsys.readouterr().err
+    for command in (["evaluate"], ["calibrate", "--false-match-rate", "0.1"]):
+        capsys.readouterr()
+        assert run_command(*command, "runs/small") == 1
+        assert "a pretrained network has no images of its own" in capsys.readouterr().err
+
+
+def test_a_network_finds_wrong_labels_embeds_a_collection_and_is_explored(
+    networks, monkeypatch, capsys
+):
+    monkeypatch.setattr(workers, "ray_session", ray_without_processes)
+    monkeypatch.setattr(server._Server, "run", lambda self, sockets: None)
+    assert run_command("clean", "my_images", "--run", "small") == 0
+    assert "of 40 images disagree with the label" in capsys.readouterr().out
+    paths = sorted(map(str, networks.glob("my_images/*/*")))
+    pq.write_table(pa.table({"path": paths}), "collection.parquet")
+    assert run_command("embed-collection", "small", "collection.parquet") == 0
+    (shard,) = EmbeddingsFolder.open("runs/small/embeddings").shards()
+    assert sorted(shard.paths) == paths
+    assert run_command("explore", "small") == 0
+    assert len(Index("runs/small/index")) == 40
+    assert RunFolder("runs/small").metrics()["epochs"] == 0
+
+
+def test_other_names_are_refused(networks, capsys):
+    (networks / "random.yaml").write_text("backbone: {name: small}")
+    RunFolder.create("runs/other", RunFolder(pretrained_run("small")).recipe())
+    for name, message in (
+        ("smal", "smal is neither a run folder nor a network of gsp-tf backbones; did you mean sm"),
+        ("conv4", "conv4 has no pretrained weights, and without training it needs some"),
+        ("small:tiny", "backbone.preset must be null with backbone.name=small; it is for hub"),
+        ("random.yaml", "backbone.weights must be those of a pretrained network in random.yaml"),
+        ("other", "runs/other is another run than other as it is"),
+    ):
+        assert run_command("embed", name, "my_images") == 1
+        assert message in capsys.readouterr().err
+    assert sorted(path.name for path in (networks / "runs").iterdir()) == ["other", "small"]
+
+
+def test_a_recipe_file_and_a_preset_name_a_network(networks):
+    (networks / "tall.yaml").write_text(
+        "name: tall\ndata: {image_size: 48}\nbackbone: {name: small, weights: imagenet}\n"
+        "pooling: {name: gsp}\nembedding: {dim: 7}\n"
+    )
+    recipe = RunFolder(pretrained_run("tall.yaml")).recipe()
+    assert (recipe.data.image_size, recipe.pooling.name) == (48, "gap")
+    assert RunModel("runs/tall").dim == 8
+    write_preset("ViT", "vit")
+    path = pretrained_run("hub:vit")
+    assert path == pretrained_run("hub:vit") and path.name == "hub-vit"
+    assert RunModel(path).dim == 16
+
+
+def test_a_recipe_file_embeds_and_searches(networks, capsys):
+    (networks / "own.yaml").write_text(
+        "data: {image_size: 32}\nbackbone: {name: small, weights: imagenet}\nname: mine\n"
+    )
+    assert run_command("index", "own.yaml") == 1
+    advice = "runs/mine/embeddings does not exist. gsp-tf embed runs/mine IMAGES makes it."
+    assert advice in capsys.readouterr().err
+    assert run_command("embed", "own.yaml", "my_images") == 0
+    assert run_command("index", "own.yaml") == 0
+    assert run_command("index", "own.yaml", "--verify") == 0
+    assert len(Index("runs/mine/index")) == 40
+    query = next(networks.glob("my_images/*/*"))
+    assert run_command("search", "own.yaml", query, "--k", "1") == 0
+    capsys.readouterr()
+    assert run_command("index", "missing.yaml") == 1
+    assert "missing.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("head", ["linear", "gsp"])
+def test_a_head_is_trained_on_the_features(
+    networks, digits, capsys, monkeypatch, head, without_tracing
+):
+    assert run_command("adapt", digits, "--head", head, *NAMED, "--name", "digits") == 0
+    run = Run("runs/digits-0")
+    recipe, metrics = run.recipe, run.folder.metrics()
+    assert (recipe.pooling.name, recipe.embedding.dim) == ("gsp" if head == "gsp" else "gap", None)
+    searched = mean_features(recipe, run.splits.test)
+    expected = ranking_metrics(*searched, at=recipe.evaluation.recall_at)
+    of_pixels = expected.means()["map_at_r"].value  # the kept features are float16
+    assert metrics["frozen"]["map_at_r"] == pytest.approx(of_pixels, abs=1e-3)
+    assert 0.1 < metrics["frozen"]["map_at_r"] < 0.9
+    assert metrics["frozen_intervals"].keys() >= {"map_at_r", "precision_at_1"}
+    if head != "gsp":  # it starts as the network
+        start = ranking_metrics(*mean_features(recipe, run.splits.validation)).means()
+        found = metrics["untrained"]["val_map_at_r"]
+        assert found == pytest.approx(start["map_at_r"].value, abs=0.02)
+    printed = capsys.readouterr().out
+    assert "small with the weights imagenet, frozen" in printed
+    table = printed[printed.index("unseen classes") :]
+    assert (
+        table.index("frozen network") < table.index("with a linear") < table.index("trained head")
+    )
+    assert "test classes are few: intervals of so few are too narrow" in printed
+    if head == "linear":  # its features are kept, and from pixels it is the same but for rounding
+        from_pixels = replace(recipe, data=replace(recipe.data, feature_cache=None))
+        expected = frozen._StartingNetwork(from_pixels, run.splits).head_metrics().means()
+        assert metrics["head"]["map_at_r"] == pytest.approx(expected["map_at_r"].value, abs=0.01)
+        monkeypatch.setattr(_inputs, "inference", lambda network: None)  # nothing passes it again
+        network = frozen._StartingNetwork(recipe, run.splits)
+        assert network.head_metrics().num_queries == network.metrics().num_queries
+        searched = kept_embeddings(run), embed_test_images(run)
+        np.testing.assert_array_equal(*(of.queries for of in searched))
+        shutil.rmtree(recipe.data.feature_cache)  # as on another machine
+        elsewhere = embed_test_images(run).queries
+        np.testing.assert_allclose(elsewhere, searched[0].queries, atol=2e-3)
+        assert not Path(recipe.data.feature_cache).exists()
+    of_network = [w for w in run.learner.embedder.weights if "conv2d" in w.path]
+    assert of_network and not any(weight.trainable for weight in of_network)
+    gain = metrics["test"]["map_at_r"] - metrics["frozen"]["map_at_r"]
+    assert metrics["gain"]["map_at_r"] == pytest.approx(gain)
+    assert run_command("embed", run.folder.path, "my_images") == 0
+
+
+def test_an_adaptation_continues_and_another_one_gets_a_folder(
+    networks, capsys, monkeypatch, without_tracing
+):
+    def stop(callback, epoch, logs, original=_training.RetrievalEvaluation.on_epoch_end):
+        if epoch == 1:
+            raise KeyboardInterrupt
+        original(callback, epoch, logs)
+
+    command = ["adapt", "my_images", "--head", "mlp", *NAMED]
+    with monkeypatch.context() as patch:
+        patch.setattr(_training.RetrievalEvaluation, "on_epoch_end", stop)
+        assert run_command(*command) == 130
+    monkeypatch.setattr(_inputs, "inference", lambda network: None)  # nothing is computed again
+    assert run_command(*command) == 0
+    folder = RunFolder("runs/my_images-mlp-0")
+    assert folder.metrics()["status"] == "finished" and len(folder.history()["loss"]) == 2
+    before = folder.model_path.read_bytes()
+    capsys.readouterr()
+    assert run_command(*command) == 0  # only shows the result
+    assert folder.model_path.read_bytes() == before
+    assert "a difference of" in capsys.readouterr().out
+    assert run_command(*command, "--loss.name", "triplet", "--training.epochs", "1") == 0
+    assert RunFolder("runs/my_images-mlp-0-2").recipe().loss.name == "triplet"
+    assert run_command(*command, "--loss.name", "triplet", "--run", folder.path) == 1
+    assert (
+        "is a run of another recipe or of other photographs. Choose another folder (--run NEW)"
+        in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("stopped_at", "options"),
+    [
+        ("model.keras", []),
+        ("metrics.json", ["--run", "mine"]),
+        ("history.csv", ["--data.feature_cache", "null"]),
+    ],
+)
+def test_an_adaptation_that_was_stopped_at_a_file_continues(
+    networks, capsys, monkeypatch, without_tracing, stopped_at, options
+):
+    class Stop(BaseException):
+        """As if the process had been killed."""
+
+    def replace(source, target, original=os.replace):
+        if Path(target).name == stopped_at:
+            raise Stop
+        original(source, target)
+
+    short = ["--training.epochs", "1", "--training.steps_per_epoch", "1"]
+    command = ["adapt", "my_images", *NAMED, *short, *options]
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr(_files.os, "replace", replace)
+        main(command)
+    capsys.readouterr()
+    monkeypatch.setattr(Run, "show", lambda self: None)
+    assert run_command(*command) == run_command(*command) == 0
+    assert "have changed" not in capsys.readouterr().err
+    (folder,) = ["mine"] if "--run" in options else networks.glob("runs/my_images*")
+    assert RunFolder(folder).metrics()["status"] == "finished"
+    assert len(RunFolder(folder).history()["loss"]) == 1
+
+
+def test_an_adaptation_begins_again_for_other_photographs(networks, capsys, without_tracing):
+    command = ["adapt", "my_images", *NAMED]
+    assert run_command(*command) == 0
+    first = RunFolder("runs/my_images-linear-0")
+    before = first.metrics()
+    photograph = next((networks / "my_images/pattern 0").iterdir())
+    Image.new("RGB", (16, 16)).save(photograph)
+    capsys.readouterr()
+    assert run_command(*command, "--run", first.path) == 1
+    assert "of other photographs. Choose another folder" in capsys.readouterr().err
+    assert run_command(*command) == 0
+    notes = capsys.readouterr().err
+    assert (
+        "the photographs have changed since it began, so this run goes to runs/my_images-linear-0-2"
+        in notes
+    )
+    second = RunFolder("runs/my_images-linear-0-2").metrics()
+    assert second["status"] == "finished" and second["images"] != before["images"]
+    assert run_command(*command) == 0  # shows the second
+    assert first.metrics() == before and not list(networks.glob("runs/*-3"))
+
+
+def test_what_cannot_be_adapted_is_named(networks, capsys, monkeypatch):
+    (networks / "empty").mkdir()
+    write_folder("alone", 1)
+    for arguments, message in (
+        (["missing"], "missing does not exist"),
+        (["empty"], "at least two classes are needed"),
+        (["alone"], "at least two classes are needed"),
+        (["my_images", "--backbone.name", "smal"], "Unknown backbone 'smal'"),
+        (["my_images", "--backbone.name", "conv4"], "conv4 has no pretrained weights"),
+        (["my_images", *NAMED, "--loss.name", "tripet"], "did you mean triplet?"),
+        (["my_images", *NAMED, "--initial_run", "runs/x"], "not from initial_run=runs/x"),
+        (["my_images", *NAMED, "--protocol.name", "mlrc"], "name it with protocol.fold"),
+    ):
+        assert run_command("adapt", *arguments) == 1
+        assert message in capsys.readouterr().err
+    monkeypatch.setattr(backbones.WeightsPackage, "installed", lambda self: None)
+    monkeypatch.setenv("GSP_TF_CACHE", str(networks / "cache"))
+    assert run_command("adapt", "my_images") == 1
+    assert "No network has pretrained weights on this machine" in capsys.readouterr().err

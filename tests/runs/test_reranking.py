@@ -1,0 +1,105 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from digit_runs import run_command
+from embedded import save_digits, save_run, write_embeddings
+
+from gsp_tf.evaluation import RERANKINGS, ranking_metrics
+from gsp_tf.runs import Run, TokenModel, build_embedder, features_model
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture(scope="module")
+def digit_images(tmp_path_factory):
+    return save_digits(tmp_path_factory.mktemp("digits"))
+
+
+@pytest.fixture(scope="module")
+def gsp_run(tmp_path_factory, digit_images):
+    path = tmp_path_factory.mktemp("runs") / "gsp"
+    return save_run(path, digit_images, pooling="{name: gsp, num_prototypes: 4}")
+
+
+@pytest.mark.parametrize("position", ["before_pooling", "after_pooling"])
+def test_tokens_add_up_to_the_embedding(gsp_run, position):
+    recipe = Run(gsp_run).recipe
+    recipe = replace(recipe, embedding=replace(recipe.embedding, position=position))
+    embedder = build_embedder(recipe, channels=1)
+    images = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 1)).astype("float32")
+    tokens = TokenModel(embedder, k=None)
+    sets = tokens(images)
+    assert tokens.k == np.prod(tokens.grid) == sets.weights.shape[1] and tokens.dim == 8
+    features, pooling = features_model(embedder)
+    local = features(images, training=False)
+    weights = np.asarray(pooling.pooling_weights(local)).reshape(3, -1)
+    local = np.asarray(local).reshape(*weights.shape, -1)
+    if position == "after_pooling":
+        local = local @ np.asarray(embedder.get_layer("embedding").kernel)
+    sums = np.einsum("bn,bnd->bd", weights, local)
+    sums /= np.linalg.norm(sums, axis=1, keepdims=True)
+    np.testing.assert_allclose(sums, np.asarray(embedder(images)), atol=1e-5)
+    kept = np.take_along_axis(local, sets.places[..., None].astype(int), axis=1)
+    cosines = (kept * sets.tokens).sum(-1) / np.linalg.norm(kept, axis=-1)
+    cosines /= np.linalg.norm(sets.tokens.astype(float), axis=-1)
+    np.testing.assert_allclose(cosines, 1, atol=1e-3)
+    few = TokenModel(embedder, k=3)(images)
+    np.testing.assert_array_equal(few.tokens, sets.tokens[:, :3])
+
+
+def test_evaluate_re_ranks_a_run(gsp_run, capsys):
+    assert run_command("evaluate", gsp_run, "--rerank", "all", "--tokens", 4) == 0
+    table = capsys.readouterr().out
+    results = json.loads((gsp_run / "reranking.json").read_text("utf-8"))
+    assert list(results)[:2] == ["search", "k_reciprocal"] and "transport" in results
+    metrics = Run(gsp_run).folder.metrics()
+    assert results["search"]["map_at_r"] == metrics["test"]["map_at_r"]
+    for name in ("map_at_r", "precision_at_1"):
+        assert results["search"]["intervals"][name] == metrics["test_intervals"][name]
+    assert results["transport"]["bytes"] == 4 * 8 + 4 * (8 + 1 + 2)
+    assert all(name in table for name in results) and "bytes per image" in " ".join(table.split())
+    before = (gsp_run / "metrics.json").read_bytes()
+    assert run_command("evaluate", gsp_run, "--rerank", "k_reciprocal", "whitening") == 0
+    assert (gsp_run / "metrics.json").read_bytes() == before
+    options = "--rerank", "whitening", "--whitening", gsp_run, "--out", gsp_run / "learned.json"
+    assert run_command("evaluate", gsp_run, *options) == 0
+    learned = json.loads((gsp_run / "learned.json").read_text("utf-8"))
+    assert list(learned) == ["search", "learned_whitening_8"]
+    assert learned["search"]["map_at_r"] == metrics["test"]["map_at_r"]
+
+
+def test_evaluate_ranks_the_images_of_its_last_evaluation(gsp_run, tmp_path, capsys):
+    run, table = Run(gsp_run), tmp_path / "cameras.csv"
+    cameras = np.arange(len(run.splits.test)) % 2
+    lines = [f"{path},{c}" for path, c in zip(run.splits.test.paths, cameras, strict=True)]
+    table.write_text("\n".join(["path,camera", *lines]))
+    found = run.test_embeddings()
+    expected = ranking_metrics(found.queries, found.query_labels, query_sources=cameras).means()
+    arguments = "evaluate", gsp_run, "--exclude-same", "camera"
+    assert run_command(*arguments, "--table", table) == 0
+    record = json.loads((gsp_run / "ranking.json").read_text("utf-8"))["all"]
+    assert record["map_at_10"] == pytest.approx(expected["map_at_10"].value)
+    assert run_command(*arguments, "--table", table, "--rerank", "k_reciprocal") == 0
+    reranked = json.loads((gsp_run / "reranking.json").read_text("utf-8"))["search"]
+    assert reranked["map_at_10"] == pytest.approx(expected["map_at_10"].value)
+    assert run_command(*arguments) == 1
+    assert "have no column camera. Name a table" in capsys.readouterr().err
+    other = write_embeddings(tmp_path / "other", np.eye(8), labels=list("aabbccdd"))
+    assert run_command("evaluate", gsp_run, "--gallery", other) == 1
+    assert "do not belong together: the models are of" in capsys.readouterr().err
+
+
+def test_evaluate_refuses_what_it_cannot_re_rank(gsp_run, digit_images, tmp_path, capsys):
+    assert run_command("evaluate", gsp_run, "--rerank", "magic") == 1
+    assert f"one of {', '.join(RERANKINGS)}; received magic" in capsys.readouterr().err
+    average = save_run(tmp_path / "gap", digit_images)
+    assert run_command("evaluate", average, "--rerank", "transport") == 1
+    message = "needs a pooling with weights, such as gsp; the model has GlobalAveragePooling2D"
+    assert message in capsys.readouterr().err
+    assert run_command("evaluate", gsp_run, "--rerank", "transport", "--tokens", 0) == 1
+    assert (
+        "--tokens must be an integer from 1 to 65,536, or null, received 0"
+        in capsys.readouterr().err
+    )

@@ -1,0 +1,399 @@
+"""Runs that are stopped in every way, and end as if they had not been."""
+
+import functools
+import os
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import processes
+import pytest
+from digit_runs import eagerly
+from digit_runs import run_command as run
+from embedded import edit_recipe
+from tensorflow.python.framework.config import disable_op_determinism
+
+from gsp_tf.recipe import save_recipe
+from gsp_tf.runs import Run, RunFolder
+from gsp_tf.training import epoch_of
+
+WARM_UP = """
+loss: {name: contrastive}
+miner: {name: distance_weighted}
+training:
+  epochs: 5
+  steps_per_epoch: 3
+  warmup_epochs: 2
+  deterministic: true
+  patience: 3
+  schedule: {name: plateau, patience: 1, min_delta: 0.5, cooldown: 0}
+"""
+GSP = (
+    WARM_UP.replace("epochs: 2", "epochs: 2\n  adapt_batches: 1")
+    + "pooling: {name: gsp, num_prototypes: 4}\n"
+)
+MEMORY = """
+loss: {name: contrastive}
+loss_wrapper: {name: cross_batch_memory, capacity: 48, warmup_steps: 6}
+training: {epochs: 5, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
+"""
+CCP = """
+trainer: ccp
+loss: {name: contrastive}
+ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
+training: {epochs: 8, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
+"""
+SHORT_CCP = CCP.replace("epochs: 8", "epochs: 3")
+# Trains; at the N-th time at a place it sends itself a signal, or finds the disk full.
+STOPPED = """
+import os, resource, signal, sys
+import numpy as np
+from gsp_tf import _files as files
+from gsp_tf.cli import main
+from gsp_tf.runs import Run
+from gsp_tf.training import StopOnNaN
+
+Run.show = lambda self: None
+place, left, name, *arguments = sys.argv[1:]
+left = int(left)
+
+def arrive(at):
+    global left
+    left -= at == place
+    if at != place or left:
+        return
+    if name:
+        os.kill(os.getpid(), getattr(signal, name))
+    else:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+def on_train_batch_end(self, batch, logs=None, original=StopOnNaN.on_train_batch_end):
+    arrive("step")
+    original(self, batch, logs)
+
+def replace(source, target, original=os.replace):
+    arrive(os.path.basename(target))
+    original(source, target)
+
+def savez(path, original=np.savez, **arrays):
+    arrive("savez")
+    original(path, **arrays)
+
+StopOnNaN.on_train_batch_end, files.os.replace, np.savez = on_train_batch_end, replace, savez
+main(["train", *arguments])
+"""
+
+EVIDENCE = pytest.mark.evidence
+
+
+def train_and_stop(*arguments, stop, expected):
+    """Train in another process until a stop: a place, a count and a signal's name."""
+    process = processes.run(STOPPED, *stop, *arguments)
+    assert process.returncode == expected, process.output
+    return process.output
+
+
+def train(*arguments):
+    """Train in this process, where operations are deterministic if the run says so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "show", lambda self: None)
+        try:
+            assert run("train", *arguments) == 0
+        finally:
+            disable_op_determinism()
+
+
+@pytest.fixture(scope="module")
+def recipe(write_recipe):
+    return functools.cache(write_recipe)
+
+
+@pytest.fixture(scope="module")
+def whole_run(recipe, tmp_path_factory):
+    """Function that gives the run of a recipe that is not stopped, trained once."""
+
+    @functools.cache
+    def trained(sections):
+        folder = RunFolder(tmp_path_factory.mktemp("runs") / "whole")
+        train(recipe(sections), "--run", folder.path)
+        return folder
+
+    return trained
+
+
+def results(folder):
+    """Everything a run ends with but its duration and versions."""
+    metrics = folder.metrics()
+    kept = {k: v for k, v in metrics.items() if k not in ("training_seconds", "versions")}
+    return kept, folder.history()
+
+
+@pytest.mark.parametrize(
+    ("sections", "place", "count", "continues_from"),
+    [
+        pytest.param(
+            GSP,
+            "checkpoint.npz",
+            5,
+            3,
+            id="gsp and plateau, writing the checkpoint",
+            marks=EVIDENCE,
+        ),
+        pytest.param(MEMORY, "step", 11, 2, id="memory, in an epoch", marks=EVIDENCE),
+        pytest.param(SHORT_CCP, "model.keras", 2, None, id="ccp, writing the best model"),
+        pytest.param(CCP, "step", 22, 5, id="ccp, in a later problem", marks=EVIDENCE),
+        pytest.param(CCP, "savez", 4, 2, id="ccp, disk full at checkpoint", marks=EVIDENCE),
+    ],
+)
+def test_a_killed_run_continues_and_ends_as_if_it_had_not_been(
+    recipe, whole_run, tmp_path, sections, place, count, continues_from
+):
+    path, whole = recipe(sections), whole_run(sections)
+    stopped = RunFolder(tmp_path / "stopped")
+    command = (path, "--run", stopped.path)
+    if place == "savez":
+        output = train_and_stop(*command, stop=(place, count, ""), expected=1)
+        assert "gsp-tf: error:" in output and "Traceback" not in output
+    else:
+        stop = (place, count, "SIGKILL")
+        train_and_stop(*command, stop=stop, expected=-signal.SIGKILL)
+    check_stopped(stopped, continues_from)
+    train("--resume", stopped.path)
+    check_same(stopped, whole)
+
+
+def check_stopped(folder, continues_from):
+    """A run that was stopped in training has a model, and a checkpoint of its last epoch."""
+    assert folder.metrics().get("status") in ("running", "failed")
+    assert folder.learner().embedder.output_shape == (None, 8)
+    first_epoch = epoch_of(folder.checkpoint_path)
+    assert continues_from is None or first_epoch == continues_from
+    assert first_epoch <= len(folder.history().get("loss", ())) <= first_epoch + 1
+
+
+def check_same(folder, whole):
+    """Both runs have the same results, weights and files."""
+    assert results(folder) == results(whole)
+    for ours, theirs in zip(
+        folder.learner().get_weights(), whole.learner().get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert sorted(file.name for file in folder.path.iterdir()) == sorted(
+        file.name for file in whole.path.iterdir()
+    )
+
+
+@pytest.mark.parametrize("again", [False, pytest.param(True, marks=EVIDENCE)])
+def test_a_killed_run_takes_more_epochs_and_ends_as_if_it_had_had_them_from_the_start(
+    recipe, whole_run, tmp_path, again
+):
+    """It is killed in its warm-up, finishes and takes more epochs, with a stop in them or not."""
+    path = recipe(WARM_UP.replace("  deterministic: true\n", ""))
+    folder = RunFolder(tmp_path / "run")
+    start = (path, "--run", folder.path, "--deterministic", "--training.epochs", "3")
+    train_and_stop(*start, stop=("step", 5, "SIGKILL"), expected=-signal.SIGKILL)
+    check_stopped(folder, continues_from=1)
+    assert folder.recipe().training.deterministic
+    resume = ("--resume", folder.path)
+    train(*resume)
+    assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 3
+    more = (*resume, "--training.epochs", "5")
+    if again:
+        train_and_stop(*more, stop=("step", 8, "SIGTERM"), expected=143)
+        assert folder.metrics()["status"] == "interrupted" and folder.metrics()["epochs"] == 4
+        more = resume
+    train(*more)
+    whole = whole_run(WARM_UP)
+    check_same(folder, whole)
+    assert folder.recipe() == whole.recipe()
+
+
+QUICK = """
+loss: {name: contrastive}
+training: {epochs: 2, steps_per_epoch: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def interrupted(recipe, tmp_path_factory):
+    """A run to be copied: its first start failed, and Ctrl-C stopped it in its second epoch."""
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gsp_tf.training.SaveBest.save", _fail)
+        with eagerly():
+            failed = run("train", recipe(QUICK), "--run", folder.path)
+    files = sorted(path.name for path in folder.path.iterdir())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gsp_tf.training.StopOnNaN.on_train_batch_end", _interrupt_in(1))
+        with eagerly():
+            assert run("train", "--resume", folder.path) == 130
+    return SimpleNamespace(path=folder.path, after_failure=(failed, files))
+
+
+@pytest.fixture
+def stopped(interrupted, tmp_path):
+    """A run with a checkpoint."""
+    return RunFolder(shutil.copytree(interrupted.path, tmp_path / "run"))
+
+
+def test_a_run_that_fails_before_its_first_epoch_starts_again(interrupted, stopped):
+    assert interrupted.after_failure == (1, [".lock", "recipe.yaml"])
+    assert stopped.metrics()["epochs"] == 1 and len(stopped.history()["loss"]) == 1
+
+
+def test_ctrl_c_and_on(stopped, monkeypatch, without_tracing):
+    assert stopped.metrics()["status"] == "interrupted" and stopped.checkpoint_path.exists()
+    assert stopped.metrics()["test"]["num_queries"] == 60
+    assert "interrupted after 1 epoch" in stopped.report_path.read_text("utf-8")
+    with monkeypatch.context() as patch:  # stopped again, in the evaluation
+        patch.setattr(Run, "evaluate", _fail)
+        assert run("train", "--resume", stopped.path) == 1
+    assert "test" not in stopped.metrics()
+    history = stopped.history()
+    monkeypatch.setattr(Run, "show", lambda self: None)
+    assert run("train", "--resume", stopped.path) == 0
+    assert stopped.history() == history
+    assert stopped.metrics()["status"] == "finished" and stopped.metrics()["epochs"] == 2
+    assert epoch_of(stopped.checkpoint_path) == 1
+
+
+def test_a_stop_before_the_state_is_restored_changes_nothing(stopped, monkeypatch):
+    metrics = {k: v for k, v in stopped.metrics().items() if k not in ("test", "test_intervals")}
+    paths = (stopped.checkpoint_path, stopped.model_path, stopped.history_path)
+    contents = [path.read_bytes() for path in paths]
+    monkeypatch.setattr("gsp_tf.training.StopOnNaN.on_train_begin", _interrupt, raising=False)
+    monkeypatch.setattr(Run, "evaluate", _fail)
+    assert run("train", "--resume", stopped.path) == 1
+    assert stopped.metrics() == metrics
+    assert [path.read_bytes() for path in paths] == contents
+
+
+def test_a_history_without_a_checkpoint_is_not_thrown_away(stopped, capsys):
+    stopped.checkpoint_path.unlink()
+    assert run("train", "--resume", stopped.path) == 1
+    assert "has a history but no checkpoint" in capsys.readouterr().err
+    assert len(stopped.history()["loss"]) == 1
+
+
+def _interrupt(*arguments, **keywords):
+    raise KeyboardInterrupt
+
+
+def _interrupt_in(epoch):
+    def on_train_batch_end(self, batch, logs=None):
+        if self._epoch == epoch:
+            raise KeyboardInterrupt
+
+    return on_train_batch_end
+
+
+def test_a_finished_run_is_left_alone(trained, tmp_path, capsys):
+    folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
+    before = results(folder)
+    assert run("train", trained.recipe, "--run", folder.path) == 1
+    assert f"gsp-tf train --resume {folder.path}" in capsys.readouterr().err
+    assert run("train", "--resume", folder.path) == 0
+    assert results(folder) == before
+
+
+def test_a_run_that_another_process_writes_is_left_alone(
+    recipe, stopped, tmp_path, capsys, locked_elsewhere
+):
+    before = {file: file.read_bytes() for file in stopped.path.iterdir() if file.is_file()}
+    for command in (["train", "--resume"], ["evaluate"]):
+        with locked_elsewhere(stopped.path):
+            assert run(*command, stopped.path) == 1
+        assert f"Another process is writing {stopped.path}" in capsys.readouterr().err
+    assert {file: file.read_bytes() for file in before} == before
+    with locked_elsewhere(tmp_path / "new"):
+        assert run("train", recipe(QUICK), "--run", tmp_path / "new") == 1
+    assert [file.name for file in (tmp_path / "new").iterdir()] == [".lock"]
+
+
+def _fail(*arguments):
+    raise OSError("No space left on device")
+
+
+def test_other_training_images_are_refused(stopped, capsys):
+    edit_recipe(stopped.path, "split_seed: 0", "split_seed: 1")
+    assert run("train", "--resume", stopped.path) == 1
+    assert "training images are not those" in capsys.readouterr().err
+
+
+def test_a_damaged_checkpoint_is_named(stopped, capsys):
+    for damage in (b"", b"PK\x03\x04 half a file"):
+        stopped.checkpoint_path.write_bytes(damage)
+        assert run("train", "--resume", stopped.path) == 1
+        assert "checkpoint.npz is damaged, or is not a checkpoint" in capsys.readouterr().err
+
+
+def test_options_beside_resume_are_refused(tmp_path, capsys):
+    assert run("train", "--resume", tmp_path, "--seed", "3") == 1
+    assert "--resume takes the recipe of its run folder" in capsys.readouterr().err
+    assert run("train", "--resume", tmp_path) == 1
+    assert "it has no recipe.yaml" in capsys.readouterr().err
+
+
+def test_more_epochs_that_change_nothing_are_refused(
+    trained, tmp_path, capsys, monkeypatch, without_tracing
+):
+    monkeypatch.setattr(Run, "show", lambda self: None)
+    folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
+    recipe, epochs = folder.recipe(), folder.metrics()["epochs"]
+    ended_early = replace(recipe.training, epochs=4, patience=1, steps_per_epoch=2)
+    save_recipe(replace(recipe, training=ended_early), folder.recipe_path)
+    resume = ["train", "--resume", folder.path]
+    assert run(*resume, "--training.epochs", epochs) == 1
+    assert f"training.epochs must be more, received {epochs}" in capsys.readouterr().err
+    assert run(*resume, "--training.epochs", "9") == 1
+    assert "Give it a larger --training.patience" in capsys.readouterr().err
+    assert folder.recipe().training.epochs == 4
+    assert run(*resume, "--training.epochs", "3", "--training.patience", "null") == 0
+    assert folder.metrics()["epochs"] == 3 and folder.recipe().training.patience is None
+    folder.checkpoint_path.unlink()
+    assert run(*resume, "--training.epochs", "5") == 1
+    assert "has a history but no checkpoint" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stopped_at", ["metrics.json", "recipe.yaml"])
+def test_more_epochs_that_were_stopped_as_they_began_are_trained(
+    trained, tmp_path, monkeypatch, without_tracing, stopped_at
+):
+    class Stop(BaseException):
+        """As if the process had been killed."""
+
+    def replace(source, target, original=os.replace):
+        original(source, target)
+        if Path(target).name == stopped_at:
+            raise Stop
+
+    folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
+    more = folder.metrics()["epochs"] + 1
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr("gsp_tf._files.os.replace", replace)
+        Run(folder.path).resume(epochs=more)
+    Run(folder.path).resume(epochs=more)
+    assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == more
+
+
+def test_a_run_starts_from_the_model_of_another(trained, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Run, "show", lambda self: None)
+    monkeypatch.setattr(Run, "evaluate", lambda self: None)
+    monkeypatch.setattr("keras.Model.fit", lambda *arguments, **keywords: None)
+    first, second = RunFolder(trained.path), RunFolder(tmp_path / "second")
+    start = ["train", trained.recipe, "--initial_run", first.path, "--run", second.path]
+    assert run(*start, "--seed", "5") == 0
+    best = first.metrics()["best_val_map_at_r"]
+    assert second.metrics()["untrained"]["val_map_at_r"] == pytest.approx(best, abs=1e-6)
+    assert second.recipe().initial_run == str(first.path)
+    ours, theirs = (folder.learner(compile=False).embedder for folder in (second, first))
+    for our, their in zip(ours.get_weights(), theirs.get_weights(), strict=True):
+        np.testing.assert_array_equal(our, their)
+    for command in ("train", "check"):
+        start = [command, *start[1:4], "--run", tmp_path / "third", "--embedding.dim", "4"]
+        assert run(*start) == 1
+        printed = "".join(capsys.readouterr())
+        assert "does not fit" in printed and "embedding.dim is 8 there and 4 here" in printed

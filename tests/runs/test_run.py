@@ -1,0 +1,520 @@
+import json
+import re
+import shutil
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from digit_runs import run_command
+from PIL import Image
+
+from gsp_tf.evaluation import class_wise_map, clustering_metrics
+from gsp_tf.recipe import load_recipe
+from gsp_tf.runs import (
+    Comparison,
+    Run,
+    RunFolder,
+    _callbacks,
+    _embeddings,
+    _training,
+    check_recipe,
+    load_splits,
+    place_maps,
+)
+from gsp_tf.training import HealthCheck
+
+SECTIONS = ("notes", "metrics", "curves", "overlays", "gallery", "maps", "recipes")
+SHORT = ["--training.epochs", "1", "--training.steps_per_epoch", "2"]
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """A copy of the trained run, to be changed."""
+    return RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
+
+
+@pytest.fixture
+def manifest(digits, tmp_path):
+    """Function that writes a manifest; `split` gives that of the i-th file of a class, or none."""
+
+    def write(split):
+        rows = ["path,label,split"]
+        for position, folder in enumerate(sorted(digits.iterdir())):
+            for i, path in enumerate(sorted(folder.iterdir())):
+                rows += [f"{path},{folder.name},{split(position, i)}"] if split(position, i) else []
+        (tmp_path / "images.csv").write_text("\n".join(rows), encoding="utf-8")
+        return ["--data.name", "manifest", "--data.path", tmp_path / "images.csv"]
+
+    return write
+
+
+def test_a_trained_run(trained):
+    folder = RunFolder(trained.path)
+    assert "3 unseen classes" in trained.printed and str(folder.report_path) in trained.printed
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        ".lock",
+        "checkpoint.npz",
+        "history.csv",
+        "logs",
+        "metrics.json",
+        "model.keras",
+        "recipe.yaml",
+        "report.html",
+        "test_embeddings.npz",
+    ]
+    assert list(folder.logs_path.rglob("*tfevents*"))
+    given = load_recipe(trained.recipe, ["--seed", "3"])
+    assert folder.recipe() == given
+    metrics = folder.metrics()
+    assert metrics["status"] == Run(folder.path).status == "finished" and metrics["epochs"] == 2
+    assert metrics["num_classes"] == {"train": 4, "validation": 3, "test": 3}
+    assert metrics["test"]["num_queries"] == 60
+    history = folder.history()
+    assert {"loss", "embedding_loss", "attribute_loss", "val_map_at_r"} <= set(history)
+    assert len(history["loss"]) == 2
+    best = max(metrics["untrained"]["val_map_at_r"], *history["val_map_at_r"])
+    assert metrics["best_val_map_at_r"] == pytest.approx(best)
+
+
+def texts_of_health(folder):
+    """The texts about health in the files of TensorBoard, and the names of the numbers."""
+    values = [
+        value
+        for path in sorted((folder.logs_path / "train").iterdir())
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    ]
+    texts = [text for v in values if v.tag == "health" for text in v.tensor.string_val]
+    return [text.decode() for text in texts], {v.tag for v in values}
+
+
+def test_a_healthy_run_has_no_alarm(trained):
+    folder = RunFolder(trained.path)
+    texts, names = texts_of_health(folder)
+    assert "epoch_health_similarity" in names  # it was looked at
+    assert folder.metrics()["health"] == texts == []
+    assert "In training, at step" not in folder.report_path.read_text()
+    assert "Step" not in trained.printed
+
+
+def test_what_is_wrong_with_a_run_is_said_in_all_its_files(
+    write_recipe, tmp_path, without_tracing, capsys
+):
+    sections = (
+        "loss: {name: contrastive}\ntraining: {epochs: 3, steps_per_epoch: 1, health_every: 1}"
+    )
+    options = ["--data.images_per_class", "1", "--run", tmp_path / "run"]
+    assert run_command("train", write_recipe(sections), *options) == 0
+    folder = RunFolder(tmp_path / "run")
+    (finding,) = folder.metrics()["health"]
+    assert (finding["name"], finding["step"]) == ("no_positives", 2)
+    assert f"Step 2: {finding['text']}" in capsys.readouterr().out
+    assert f"In training, at step 2: {finding['text']}" in folder.report_path.read_text()
+    assert texts_of_health(folder)[0] == [f"Step 2: {finding['text']}"]
+
+
+def test_tensorboard_has_each_finding_once(tmp_path):
+    health, learner = HealthCheck(), keras.Sequential([keras.Input((1,))])
+    health.findings = [{"step": 1, "text": "before a stop"}]
+    board = _callbacks.Board(tmp_path, health, {}, {})
+    board.set_model(learner)
+    board.on_train_begin()
+    for epoch in range(3):
+        health.findings += [{"step": 5, "text": "too fast"}] if epoch == 1 else []
+        board.on_epoch_end(epoch, {})
+    board.on_train_end()
+    assert texts_of_health(SimpleNamespace(logs_path=tmp_path))[0] == ["Step 5: too fast"]
+
+
+def test_its_page(trained):
+    page = RunFolder(trained.path).report_path.read_text("utf-8")
+    for section in SECTIONS:
+        assert f'id="{section}' in page, section
+    assert "Ziffer" in page and not re.search(r'(src|href)="http', page)
+    assert "The model was chosen by these same images" not in page
+    spread = RunFolder(trained.path).metrics()["pooling_weights"]
+    assert 0 < spread["min"] < 1 < spread["max"] and spread["std"] > 0
+    shown = f"Pooling weights: {spread['min']:.2f} to {spread['max']:.2f} times the average"
+    assert shown in trained.printed
+    assert f"{spread['min']:.2f} and {spread['max']:.2f} times" in page
+
+
+def test_its_splits_are_disjoint_and_its_model_has_pooling_weights(trained):
+    run = Run(trained.path)
+    names = [set(images.class_names) for images in run.splits[:3]]
+    assert not (names[0] & names[1] or names[0] & names[2] or names[1] & names[2])
+    maps = place_maps(run.learner.embedder, np.zeros((2, 16, 16, 1), "float32"))
+    assert maps.correlations is None
+    np.testing.assert_allclose(maps.weights.sum((1, 2)), [[1], [1]], rtol=1e-5)
+
+
+def test_its_clusters_and_classes_are_evaluated(trained):
+    test = RunFolder(trained.path).metrics()["test"]
+    embeddings, labels, *_ = Run(trained.path).test_embeddings()
+    expected = clustering_metrics(embeddings, labels)
+    assert {name: test[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+    by_class = class_wise_map(embeddings, labels)
+    assert test["class_wise_map_at_r"] == pytest.approx(by_class.mean(), abs=1e-6)
+    intervals = RunFolder(trained.path).metrics()["test_intervals"]
+    assert set(test) - set(intervals) == {"num_queries", "num_skipped", *expected}
+    assert all(low <= test[name] <= high for name, (low, high) in intervals.items())
+    page = RunFolder(trained.path).report_path.read_text("utf-8")
+    for name in ("NMI", "F1", "class-wise MAP@R"):
+        assert f'<th scope="col">{name}</th>' in page
+    assert "NMI" in trained.printed and "digits" in Comparison([trained.path]).markdown()
+
+
+def test_evaluation_keeps_the_embeddings_for_the_report(copied, monkeypatch):
+    run = Run(copied.path)
+    again = _embeddings.embed_test_images(run)
+    embed = _embeddings.embed
+    monkeypatch.setattr(_embeddings, "embed", None)
+    kept = run.test_embeddings()
+    for name, expected in again._asdict().items():
+        if expected is None:
+            assert getattr(kept, name) is None
+        else:
+            np.testing.assert_allclose(getattr(kept, name), expected, atol=1e-6)
+    monkeypatch.setattr(_embeddings, "embed", embed)
+    class_0 = run.splits.test.subset([0])
+    for module in ("_embeddings", "run"):
+        monkeypatch.setattr(f"gsp_tf.runs.{module}.check_test_classes", lambda *_: None)
+    fewer = Run(copied.path)
+    fewer.splits = run.splits._replace(test=class_0)
+    assert len(fewer.test_embeddings().queries) == len(class_0)
+    copied.embeddings_path.write_bytes(b"PK")
+    with pytest.raises(ValueError, match="test_embeddings.npz is damaged; gsp-tf evaluate"):
+        run.report()
+
+
+def test_evaluate_completes_a_run_that_was_killed(copied):
+    expected = copied.metrics()["test"]
+    copied.metrics_path.unlink()
+    copied.report_path.unlink()
+    copied.embeddings_path.write_bytes(b"PK")
+    history = copied.history()
+    assert run_command("evaluate", copied.path) == 0
+    assert copied.metrics()["test"] == pytest.approx(expected, abs=1e-6)
+    assert copied.report_path.exists()
+    assert copied.history() == history
+
+
+def unsealed(text):
+    return text.split(b"\n", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("model.keras", lambda text: text[: len(text) // 2], "model.keras is damaged"),
+        ("metrics.json", lambda text: text[:20], "metrics.json is damaged"),
+        ("recipe.yaml", lambda text: b"nonsense: [1", "recipe.yaml"),
+        ("recipe.yaml", lambda text: b"", "recipe.yaml"),
+        (
+            "recipe.yaml",
+            lambda text: text.replace(b"image_size: 16", b"image_size: 24"),
+            "recipe.yaml is damaged, or was edited: .* If you edited it, remove its first line",
+        ),
+        (
+            "metrics.json",
+            lambda text: text.replace(b'"epochs": 2', b'"epochs": 3'),
+            "metrics.json is damaged, or was edited",
+        ),
+        (
+            "recipe.yaml",
+            lambda text: unsealed(text).replace(b"split_seed: 0", b"split_seed: 5"),
+            "The test classes are not those",
+        ),
+        (
+            "recipe.yaml",
+            lambda text: unsealed(text).replace(b"image_size: 16", b"image_size: 24"),
+            r"takes images \(16, 16, 1\), its recipe and data give \(24, 24, 1\)",
+        ),
+    ],
+)
+def test_evaluate_refuses_a_damaged_run(copied, capsys, file, change, message):
+    file = copied.path / file
+    file.write_bytes(change(file.read_bytes()))
+    assert run_command("evaluate", copied.path) == 1
+    error = capsys.readouterr().err
+    assert error.count("gsp-tf: error:") == 1 and re.search(message, error)
+
+
+def test_evaluate_refuses_a_folder_without_a_run(tmp_path, capsys):
+    assert run_command("evaluate", tmp_path) == 1
+    assert "holds no embeddings that can be read; expected a run folder" in capsys.readouterr().err
+
+
+def test_the_seed_decides_the_initial_weights_and_the_batches(trained, tmp_path):
+    found = []
+    for seed in ("1", "1", "2"):
+        recipe = load_recipe(trained.recipe, ["--seed", seed])
+        training = _training.Training(Run(tmp_path / "run", recipe), None)
+        kernel = training.learner.embedder.get_weights()[0]
+        found.append((kernel, next(iter(training.first_batches))[0].numpy()))
+    for first, second, third in zip(*found, strict=True):
+        np.testing.assert_array_equal(first, second)
+        assert not np.array_equal(first, third)
+
+
+def test_a_variant(trained, without_tracing, tmp_path):
+    """Without attributes, and with settings of the optimizer that the other runs leave out."""
+    options = [
+        *("--pooling.name", "gap", "--embedding.position", "after_pooling"),
+        *("--zero_shot.weight", "0", "--training.adapt_batches", "0"),
+        *("--loss.name", "contrastive", "--training.optimizer", "adamw"),
+        *("--training.weight_decay", "0.01", "--training.clip_norm", "10"),
+        *("--training.weight_decay_exclusions", "[batch_normalization]"),
+        *("--training.schedule.name", "cosine", "--training.precision", "mixed_bfloat16"),
+        *("--training.steps_per_epoch", "2"),
+    ]
+    run = Run(tmp_path / "run", load_recipe(trained.recipe, options)).train()
+    assert run.status == "finished" and "test" in run.folder.metrics()
+
+
+@pytest.mark.parametrize("protocol", ["conventional", "ablation"])
+def test_queries_search_a_gallery(
+    manifest, write_recipe, tmp_path, protocol, monkeypatch, without_tracing
+):
+    if protocol == "ablation":  # which validates like a run without a gallery
+        monkeypatch.setattr("keras.Model.fit", lambda *arguments, **keywords: None)
+    parts = ("query", "gallery")
+    options = manifest(lambda position, i: "train" if position < 5 else parts[i >= 8])
+    options += ["--data.classes_per_batch", "3", "--evaluation.recall_at", "[1, 10]", *SHORT]
+    options += ["--protocol.name", protocol, "--evaluation.clustering", "true"]
+    run = Run(tmp_path / "run", load_recipe(write_recipe(), list(map(str, options)))).train()
+    metrics, history = run.folder.metrics(), run.folder.history()
+    queries, labels, gallery, gallery_labels, *_ = run.test_embeddings()
+    assert (len(queries), len(gallery)) == (40, 60) and metrics["num_classes"]["test"] == 5
+    together = np.concatenate([queries, gallery]), np.concatenate([labels, gallery_labels])
+    nmi = clustering_metrics(*together)["nmi"]
+    assert metrics["test"]["nmi"] == pytest.approx(nmi, abs=1e-6)
+    by_class = class_wise_map(queries, labels, gallery, gallery_labels)
+    assert metrics["test"]["class_wise_map_at_r"] == pytest.approx(by_class.mean(), abs=1e-6)
+    if protocol == "conventional":
+        page = run.report().read_text("utf-8")
+        assert "The model was chosen by these same images" in page
+        best = max(metrics["untrained"]["val_recall_at_1"], *history["val_recall_at_1"])
+        assert metrics["best_val_recall_at_1"] == pytest.approx(best)
+        assert metrics["test"]["recall_at_1"] == pytest.approx(best)
+
+
+def test_collages_of_a_folder(digits, trained, tmp_path):
+    for folder in digits.iterdir():
+        for quarters in range(3):
+            turned = tmp_path / "turned" / f"{folder.name} {quarters}"
+            turned.mkdir(parents=True)
+            for path in sorted(folder.iterdir())[:6]:
+                Image.open(path).rotate(90 * quarters).save(turned / path.name)
+    options = ["--data.path", str(tmp_path / "turned"), "--data.collage.grid", "2"]
+    check = check_recipe(load_recipe(trained.recipe, options), tmp_path / "run")
+    counts = [check.facts[name].split()[3] for name in ("train", "validation", "test")]
+    assert not check.missing and sum(map(int, counts)) == 24
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--pooling.transport_ration", "0.2"], "did you mean transport_ratio?"),
+        (["--training.epochs", "many"], "training.epochs"),
+        (["--pooling.name", "attention"], "pooling.name"),
+        (["--data.split_fractions", "[0.5, 0.0, 0.5]"], "three positive shares"),
+        (["--data.split_fractions", "[0.5, 0.1, 0.1]"], "three positive shares"),
+        (["--data.split_fractions", "[0.5, 0.5]"], "data.split_fractions"),
+        (
+            ["--data.image_size", "0"],
+            "data.image_size must be an integer from 1 to 65,536, received 0",
+        ),
+        (
+            ["--data.collage.grid", "-1"],
+            "data.collage.grid must be an integer from 0 to 65,536, received -1",
+        ),
+        (
+            ["--training.epochs", "-1"],
+            "training.epochs must be an integer from 0 to 2,147,483,647, received -1",
+        ),
+        (
+            ["--training.steps_per_epoch", "0"],
+            "training.steps_per_epoch must be an integer from 1 to 2,147,483,647",
+        ),
+        (
+            ["--training.learning_rate", ".nan"],
+            "training.learning_rate must be a number above 0 and finite",
+        ),
+        (["--training.schedule.name", "linear"], "training.schedule.name"),
+        (
+            ["--embedding.dim", "0"],
+            "embedding.dim must be an integer from 1 to 65,536, or null, received 0",
+        ),
+        (
+            ["--zero_shot.weight", "2"],
+            "zero_shot.weight must be a number of 0 or more and at most 1, received 2",
+        ),
+        (
+            ["--evaluation.recall_at", "[0]"],
+            "evaluation.recall_at must be a list of integers from 1",
+        ),
+        (
+            ["--evaluation.batch_size", "0"],
+            "evaluation.batch_size must be an integer from 1 to 65,536, received 0",
+        ),
+        (
+            ["--seed", "-1"],
+            "seed must be an integer from 0 to 4,294,967,295, received -1",
+        ),
+        *((["--name", name], "name must be the name") for name in ("", "../up", ".hidden", "a\\b")),
+    ],
+)
+def test_a_bad_recipe_is_refused_when_it_is_read(trained, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_recipe(trained.recipe, options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--pooling.transport_ratio", "0"], "transport_ratio must lie in (0, 1], received 0"),
+        (
+            ["--pooling.transport_ratio", ".nan"],
+            "pooling.transport_ratio must be a number finite in float32, received nan",
+        ),
+        (["--pooling.num_prototypes", "0"], "num_prototypes must be an integer"),
+        (["--backbone.name", "vgg"], "Unknown backbone 'vgg', known are bn_inception, conv4"),
+        (
+            ["--pooling.name", "gap", "--training.adapt_batches", "0"],
+            "zero_shot.weight > 0 needs the attributes",
+        ),
+        (["--data.path", "no/such/folder"], "no/such/folder"),
+        (["--data.path", "null"], "data.path is needed for data.name=folder"),
+        (
+            ["--training.learning_rate_multipliers", "{'(': 2}"],
+            "must be a regular expression, received '('",
+        ),
+        (["--training.learning_rate_multipliers", "{centres: 2}"], "['centres'] match none"),
+        (["--loss.temperature", "0.0"], "temperature must be positive, received 0.0"),
+        (["--data.classes_per_batch", "9"], "must be at most 4, received 9: 4 classes train of 10"),
+    ],
+)
+def test_a_bad_recipe_is_refused_before_training_and_leaves_nothing(
+    trained, tmp_path, options, message
+):
+    with pytest.raises((ValueError, OSError), match=re.escape(message)):
+        Run(tmp_path / "run", load_recipe(trained.recipe, options)).train()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("content", [b"pooling: {sharpness: 3}", b"\xff\xfe\x00", b"- a list\n"])
+def test_a_damaged_recipe_file_is_refused(tmp_path, capsys, content):
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(content)
+    assert run_command("train", path, "--run", tmp_path / "run") == 1
+    assert capsys.readouterr().err.count("gsp-tf: error:") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_existing_run_folder_is_left_as_it_is(trained, tmp_path, capsys):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("precious")
+    assert run_command("train", trained.recipe, "--run", folder) == 1
+    assert f"{folder} exists, and is not a run folder" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("lonely", ["validation", "test"])
+def test_a_split_without_two_images_of_a_class_is_refused(manifest, write_recipe, tmp_path, lonely):
+    def split(position, i):
+        name = ("train", "validation", "test")[0 if position < 4 else 1 + position % 2]
+        return None if name == lonely and i else name
+
+    options = [*map(str, manifest(split)), "--data.min_images_per_class", "1"]
+    with pytest.raises(ValueError, match=f"each of the {lonely} classes .*Ziffer"):
+        Run(tmp_path / "run", load_recipe(write_recipe(), options)).train()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_gallery_of_other_classes_is_refused(manifest, write_recipe, tmp_path):
+    parts = 5 * ["train"] + 3 * ["query"] + 2 * ["gallery"]
+    options = manifest(lambda position, i: parts[position])
+    options += ["--protocol.name", "ablation", "--data.classes_per_batch", "3"]
+    with pytest.raises(ValueError, match="none of the 60 queries is of a class of the 40 gallery"):
+        Run(tmp_path / "run", load_recipe(write_recipe(), list(map(str, options)))).train()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_class_with_a_single_image_is_named(write_recipe, tmp_path, digits):
+    for folder in digits.iterdir():
+        (tmp_path / "images" / folder.name).mkdir(parents=True)
+        shutil.copy(sorted(folder.iterdir())[0], tmp_path / "images" / folder.name)
+    recipe = load_recipe(write_recipe(), ["--data.path", str(tmp_path / "images")])
+    with pytest.raises(ValueError, match="classes with fewer than 2 images: Ziffer"):
+        Run(tmp_path / "run", recipe).train()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("warmup", ["0", "2"])
+def test_a_loss_that_is_not_finite_keeps_the_last_good_model(
+    write_recipe, tmp_path, capsys, warmup, without_tracing
+):
+    recipe, folder = write_recipe(), RunFolder(tmp_path / "run")
+    options = ["--training.learning_rate", "1e30", "--loss.temperature", "1e-30"]
+    options += ["--training.epochs", "3", "--training.warmup_epochs", warmup]
+    if warmup == "0":
+        assert run_command("train", recipe, "--run", folder.path, *options) == 1
+        assert "the loss was not finite" in capsys.readouterr().err
+        assert "Training diverged" in folder.report_path.read_text("utf-8")
+    else:
+        Run(folder.path, load_recipe(recipe, options)).train()
+    metrics = folder.metrics()
+    assert (metrics["status"], metrics["epochs"]) == ("diverged", 1)
+    assert metrics["diverged_at"][0] == 1 and not folder.checkpoint_path.exists()
+    learner = folder.learner()
+    assert all(np.isfinite(w).all() for w in learner.get_weights())
+    assert learner.embedder.trainable_weights and metrics["test"]["num_queries"] == 60
+
+
+@pytest.fixture
+def short_demo(monkeypatch):
+    """The demo trains for a few steps on small collages, and tests few classes."""
+    small = ["--training.steps_per_epoch", "2", "--data.image_size", "36"]
+
+    def shorter(path, options):
+        return load_recipe(path, [*options, *small])
+
+    def fewer(recipe):
+        splits = load_splits(recipe)
+        few = {name: getattr(splits, name).subset(range(2)) for name in ("validation", "test")}
+        return splits._replace(**few)
+
+    monkeypatch.setattr("gsp_tf.runs.demo.load_recipe", shorter)
+    monkeypatch.setattr("gsp_tf.runs.run.load_splits", fewer)
+
+
+def test_the_demo(short_demo, without_tracing, tmp_path, capsys):
+    assert run_command("demo", "--runs", tmp_path, "--epochs", "1") == 0
+    output = capsys.readouterr().out
+    (folder,) = tmp_path.iterdir()
+    assert f"Report: {folder / 'report.html'}" in output and "unseen classes" in output
+    assert sorted(path.name for path in folder.iterdir()) == ["gap", "gsp", "report.html"]
+    for name in ("gap", "gsp"):
+        metrics = RunFolder(folder / name).metrics()
+        assert metrics["epochs"] == 1 and metrics["best_val_map_at_r"] > 0
+
+
+def test_an_interrupted_demo_does_not_start_its_second_training(short_demo, tmp_path, monkeypatch):
+    def interrupt(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    def report(runs, path, title):
+        reported.extend(run.recipe.name for run in runs)
+        return path
+
+    reported = []
+    monkeypatch.setattr("keras.Model.fit", interrupt)
+    monkeypatch.setattr("gsp_tf.runs.demo.report_runs", report)
+    assert run_command("demo", "--runs", tmp_path) == 130
+    (folder,) = tmp_path.iterdir()
+    assert [path.name for path in folder.iterdir()] == ["gap"] and reported == ["GAP"]
+    assert json.loads((folder / "gap" / "metrics.json").read_text())["status"] == "interrupted"

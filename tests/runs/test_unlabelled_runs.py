@@ -1,0 +1,315 @@
+"""Runs on images without a class, alone and beside labelled ones."""
+
+import shutil
+
+import numpy as np
+import pytest
+from digit_runs import run_command
+from PIL import Image
+
+from gsp_tf.losses import CrossBatchMemory, SemiSupervisedLoss
+from gsp_tf.recipe import load_recipe, save_recipe
+from gsp_tf.runs import Run, build_learner, load_splits
+from gsp_tf.runs._inputs import ImageInputs
+from gsp_tf.serving.cleaning._images import _of_recipe
+
+ALONE = """
+data:
+  name: unlabelled
+  path: {path}
+  channels: 1
+  image_size: 16
+  split_fractions: [0.6, 0.2, 0.2]
+  classes_per_batch: 0
+  unlabelled_per_batch: 8
+  views: 2
+  min_crop_area: 0.4
+  augmentation: [{{name: rotation, factor: 0.05}}, {{name: erasing, factor: 0.5}}]
+loss: {{name: nt_xent, temperature: 0.1}}
+training: {{epochs: 2, steps_per_epoch: 3, deterministic: true, health_every: 2}}
+"""
+BESIDE = """
+data:
+  name: folder
+  path: {path}
+  unlabelled: {unlabelled}
+  channels: 1
+  image_size: 16
+  split_fractions: [0.4, 0.3, 0.3]
+  classes_per_batch: 4
+  images_per_class: 2
+  unlabelled_per_batch: 6
+  views: 2
+  min_crop_area: 0.4
+loss: {{name: proxy_anchor}}
+view_loss: {{name: vicreg, normalize: true}}
+loss_weights: {{views: 0.5}}
+training: {{epochs: 1, steps_per_epoch: 2, health_every: 1}}
+"""
+
+
+@pytest.fixture(scope="module")
+def photos(digits, tmp_path_factory):
+    """Sixty digits without a class."""
+    folder = tmp_path_factory.mktemp("unsorted")
+    for number, path in enumerate(sorted(digits.rglob("*.png"))[::3][:60]):
+        shutil.copy(path, folder / f"{number}.png")
+    return folder
+
+
+def test_images_without_a_class_train_and_are_found_by_their_views(
+    photos, write_recipe, without_tracing, tmp_path, capsys
+):
+    recipe = write_recipe(ALONE.format(path=photos))
+    picture = tmp_path / "views.png"
+    assert run_command("check", recipe, "--augmented", picture) == 0
+    printed = capsys.readouterr().out
+    for fact in (
+        "36 images without a class",
+        "2 views of each of 12 images without a class",
+        "8 images of any class, in 2 views = 16 images",
+        "changed by rotation, erasing",
+        f"8 training images, 6 views of each, drawn in {picture}",
+    ):
+        assert fact in printed
+    with Image.open(picture) as drawn:
+        assert np.ptp(np.asarray(drawn.convert("L"))) > 200
+    assert run_command("train", recipe, "--run", tmp_path / "run") == 0
+    assert "24 views of 12 unseen images, in percent" in capsys.readouterr().out
+    run = Run(tmp_path / "run")
+    metrics = run.folder.metrics()
+    assert metrics["test"]["num_queries"] == 24 and metrics["num_train_images"] == 36
+    assert metrics["test"]["recall_at_1"] == pytest.approx(metrics["test"]["map_at_r"])
+    assert "how often a view finds the others of its image" in run.folder.report_path.read_text()
+    sets = [set(images.class_names) for images in run.splits[:3]]
+    assert len(set.union(*sets)) == sum(map(len, sets)) == 60
+
+
+def test_a_run_that_continues_sees_the_views_that_it_would_have_seen(photos, digits, write_recipe):
+    recipe = load_recipe(write_recipe(BESIDE.format(path=digits, unlabelled=photos)))
+    splits = load_splits(recipe)
+    inputs = ImageInputs(recipe, splits.unlabelled)
+    whole = list(inputs.training_batches(splits.train).take(4))
+    rest = list(inputs.training_batches(splits.train, first_epoch=1).take(2))
+    assert recipe.training.steps_per_epoch == 2
+    for ours, theirs in zip(rest, whole[2:], strict=True):
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        np.testing.assert_array_equal(ours[1], theirs[1])
+    assert not np.array_equal(whole[0][0], whole[2][0])
+
+
+LOSSES_OF_VIEWS = {
+    "nt_xent": "loss: {name: nt_xent}",
+    "self_supervised": "loss: {name: nt_xent}\nloss_wrapper: {name: self_supervised}",
+    "barlow_twins": "loss: {name: barlow_twins}",
+    "sim_siam": "loss: {name: sim_siam, hidden_dim: 4}",
+    "vicreg": "loss: {name: vicreg, normalize: true}",
+    "weighted_sum": "loss: {name: weighted_sum, terms: [{name: sim_siam}, {name: contrastive}]}",
+}
+
+
+@pytest.mark.parametrize("name", LOSSES_OF_VIEWS)
+def test_every_loss_of_views_trains_on_the_views_of_an_image(name, photos, write_recipe):
+    text = ALONE.format(path=photos).replace("loss: {name: nt_xent, temperature: 0.1}", "")
+    recipe = load_recipe(write_recipe(text + LOSSES_OF_VIEWS[name] + "\n"))
+    splits = load_splits(recipe)
+    images, labels = next(iter(ImageInputs(recipe).training_batches(splits.train)))
+    learner = build_learner(recipe, len(splits.train.class_names), 1)
+    embeddings = np.asarray(learner(images, training=False))
+    loss = learner.embedding_loss
+    value = float(loss(labels, embeddings))
+    assert np.isfinite(value)
+    if hasattr(loss, "views"):
+        again = loss.views(embeddings[::2], embeddings[1::2])
+        assert value == pytest.approx(float(again), rel=1e-4)
+    learner.compile("adam", run_eagerly=True)
+    before = [np.array(weight) for weight in learner.trainable_weights]
+    assert np.isfinite(learner.train_on_batch(images, labels)).all()
+    changed = [
+        not np.array_equal(weight, old)
+        for weight, old in zip(learner.trainable_weights, before, strict=True)
+    ]
+    assert np.mean(changed) > 0.5
+
+
+def test_images_without_a_class_beside_labelled_ones(
+    photos, digits, write_recipe, without_tracing, tmp_path, capsys
+):
+    recipe = write_recipe(BESIDE.format(path=digits, unlabelled=photos))
+    assert run_command("train", recipe, "--run", tmp_path / "run") == 0
+    printed = capsys.readouterr().out
+    assert "60 images without a class also train" in printed
+    assert "4 classes x 2 images + 6 images without class, in 2 views = 28 images" in printed
+    run = Run(tmp_path / "run")
+    loss = run.learner.embedding_loss
+    assert isinstance(loss, SemiSupervisedLoss) and loss.num_labelled == 16
+    assert loss.view_weight == 0.5 and loss.loss.num_classes == 4
+    assert len(run.splits.unlabelled) == 60
+    (photos / "0.png").rename(tmp_path / "0.png")
+    try:
+        with pytest.raises(ValueError, match="images without a class are not those that"):
+            Run(tmp_path / "run").resume(epochs=2)
+    finally:
+        (tmp_path / "0.png").rename(photos / "0.png")
+
+
+@pytest.mark.parametrize("text", [ALONE, BESIDE])
+def test_cleaning_knows_which_images_have_no_class(text, digits, photos, write_recipe):
+    path = digits if text is BESIDE else photos
+    recipe = load_recipe(write_recipe(text.format(path=path, unlabelled=photos)))
+    part = _of_recipe(recipe, "the run")
+    without = [name for name, label in zip(part.names, part.labels, strict=True) if label is None]
+    assert sorted(without) == sorted(str(path) for path in photos.iterdir())
+    assert len(set(part.names)) == len(part.names) == (260 if text is BESIDE else 60)
+
+
+def test_other_systems_with_a_loss_of_views(digits, photos, write_recipe):
+    memory = "loss: {name: contrastive}\nloss_wrapper: {name: cross_batch_memory, capacity: 64}\n"
+    text = BESIDE.format(path=digits, unlabelled=photos)
+    recipe = load_recipe(write_recipe(text.replace("loss: {name: proxy_anchor}\n", memory)))
+    loss = build_learner(recipe, 4, 1).embedding_loss
+    assert isinstance(loss.loss, CrossBatchMemory) and loss.loss.memory.shape == (64, 8)
+    branches = "head: {name: coded_residual, num_prototypes: [4, 4], hidden_dim: 8}\n"
+    weights = "loss_weights: {second: 0.1, views: 0.5}"
+    recipe = load_recipe(
+        write_recipe(branches + text.replace("loss_weights: {views: 0.5}", weights))
+    )
+    learner = build_learner(recipe, 4, 1)
+    assert learner.loss_weights == {"first": 1.0, "second": 0.1, "regularizers": 1.0}
+    assert all(loss.view_weight == 0.5 for loss in learner.named_losses.values())
+
+
+def test_a_folder_may_hold_both(digits, tmp_path, write_recipe):
+    shutil.copytree(digits, tmp_path / "both")
+    for number in range(7):
+        Image.new("L", (20, 20), number).save(tmp_path / f"both/{number}.png")
+    both = BESIDE.format(path=tmp_path / "both", unlabelled=tmp_path / "both")
+    splits = load_splits(load_recipe(write_recipe(both)))
+    assert len(splits.unlabelled) == 7 and len(splits.train.class_names) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("data: {views: 3}", "data.views"),
+        ("data: {name: unlabelled}", "data.views must be 2 with data.name=unlabelled, whose"),
+        (
+            "data: {name: unlabelled, views: 2}",
+            "data.classes_per_batch must be 0 with data.name=unlabelled, whose images have no "
+            "class, received 16",
+        ),
+        (
+            "{data: {name: unlabelled, views: 2, classes_per_batch: 0, unlabelled_per_batch: 4}, "
+            "protocol: {name: mlrc}, loss: {name: nt_xent}}",
+            "protocol.name must be fractions with data.name=unlabelled",
+        ),
+        ("data: {unlabelled: more}", "data.unlabelled must be null with data.views=1"),
+        ("data: {views: 2, unlabelled: more}", "data.unlabelled_per_batch must be 1 or more"),
+        ("data: {classes_per_batch: 0}", "data.classes_per_batch must be 1 or more with data.vie"),
+        (
+            "data: {views: 2, unlabelled_per_batch: 8}",
+            "data.unlabelled_per_batch must be 0 without data.unlabelled; .* draws from all",
+        ),
+        (
+            "{data: {views: 2, classes_per_batch: 0, unlabelled_per_batch: 8}, "
+            "loss: {name: proxy_anchor}}",
+            "loss.name=proxy_anchor needs the class of each image, and .* draws images without",
+        ),
+        (
+            "{data: {views: 2, classes_per_batch: 0, unlabelled_per_batch: 8}, loss: {name: "
+            "contrastive}, loss_wrapper: {name: cross_batch_memory, capacity: 64}}",
+            "loss_wrapper must be null or self_supervised with data.classes_per_batch=0",
+        ),
+        (
+            "{data: {views: 2, classes_per_batch: 0, unlabelled_per_batch: 8}, loss: {name: "
+            "contrastive}, view_loss: {name: nt_xent}}",
+            "view_loss must be null with data.classes_per_batch=0: loss is the loss of views",
+        ),
+        (
+            "{data: {views: 2}, view_loss: {name: vicreg}}",
+            "view_loss.normalize must be true with view_loss.name=vicreg",
+        ),
+        (
+            "{data: {views: 2}, view_loss: {name: weighted_sum, terms: [{name: proxy_nca}]}}",
+            "view_loss.name=weighted_sum needs classes",
+        ),
+        ("data: {views: 2}", "data.views=2 needs a loss that compares views: view_loss besides"),
+        (
+            "{data: {views: 2}, loss: {name: barlow_twins}}",
+            "data.classes_per_batch must be 0 with data.views=2 and a loss of views alone",
+        ),
+        (
+            "{data: {views: 2}, view_loss: {name: proxy_nca}}",
+            "view_loss.name=proxy_nca needs classes, and views of images without a class have none",
+        ),
+        ("view_loss: {name: nt_xent}", "data.views must be 2 with view_loss.name=nt_xent"),
+        ("loss_weights: {views: 0.5}", "loss_weights must be of none with head=null"),
+        (
+            "{data: {views: 2}, trainer: ccp, training: {patience: null}, loss: {name: contrastive}"
+            ", view_loss: {name: nt_xent}}",
+            "trainer must be fit with data.views=2, received ccp",
+        ),
+        (
+            "{data: {views: 2}, zero_shot: {weight: 0.1}, view_loss: {name: nt_xent}}",
+            "zero_shot.weight must be 0 with data.views=2",
+        ),
+        (
+            "{data: {views: 2, feature_cache: maps}, view_loss: {name: nt_xent}}",
+            "data.feature_cache must be null with data.views: features are of one fixed view",
+        ),
+        (
+            "data: {feature_cache: maps, augmentation: [{name: grayscale}]}",
+            "data.feature_cache must be null with data.augmentation",
+        ),
+        (
+            "data: {augmentation: [{factor: 1}]}",
+            r"data.augmentation\[0\].name is missing; there ar",
+        ),
+        (
+            "data: {augmentation: [{name: grayscale}, {name: rotate}]}",
+            "data.augmentation.name must be one of .*, received rotate; did you mean rotation",
+        ),
+        (
+            "data: {augmentation: [{name: mix_up}]}",
+            r"data.augmentation\[0\].name=mix_up is not accepted: it mixes images of different .*"
+            "similarity_mixup",
+        ),
+        (
+            "data: {augmentation: [{name: cutmix}]}",
+            r"data.augmentation\[0\].name=cutmix is not accepted: it mixes images of different",
+        ),
+        (
+            "data: {augmentation: [{name: rotation, factors: 1}]}",
+            r"data.augmentation\[0\].factors is not an option of rotation; did you mean factor",
+        ),
+        (
+            "data: {augmentation: [{name: rotation}]}",
+            r"data.augmentation\[0\].factor is missing; rotation needs it",
+        ),
+        (
+            "data: {augmentation: [{name: grayscale, factor: 2}]}",
+            r"data.augmentation\[0\]: grayscale does not accept factor=2. Keras: .*between 0 and 1",
+        ),
+        ("data: {augmentation: [{name: hue, factor: red}]}", "hue does not accept factor=red"),
+        (
+            "data: {augmentation: {name: hue}}",
+            "data.augmentation must be a list of mappings in brackets, such as",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_when_the_recipe_is_read(options, message, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(options)
+    with pytest.raises(ValueError, match=message):
+        load_recipe(tmp_path / "recipe.yaml")
+
+
+def test_a_recipe_keeps_every_option_of_its_layers(tmp_path):
+    (tmp_path / "a.yaml").write_text("data: {augmentation: [{name: erasing, factor: 0.5}]}")
+    recipe = load_recipe(tmp_path / "a.yaml")
+    assert recipe.data.augmentation == [
+        {"name": "erasing", "factor": 0.5, "scale": [0.02, 0.33], "fill_value": None}
+    ]
+    save_recipe(recipe, tmp_path / "b.yaml")
+    assert load_recipe(tmp_path / "b.yaml") == recipe
+    options = ["--data.augmentation", "[{name: flip, mode: vertical}]"]
+    assert load_recipe(tmp_path / "a.yaml", options).data.augmentation[0]["mode"] == "vertical"

@@ -15,8 +15,7 @@ from gsp_tf._typing import PathLike
 from gsp_tf.backbones._bn_inception import bn_inception
 from gsp_tf.backbones._efficientnet_lite import efficientnet_lite, state_dict_prefix
 from gsp_tf.backbones._googlenet import googlenet
-from gsp_tf.backbones._safetensors_file import SafetensorsFile
-from gsp_tf.backbones._torch_file import TorchFile
+from gsp_tf.backbones._state_dicts import read_state_dict
 
 CONVERTIBLE = get_args(Convertible)
 """The backbones whose PyTorch weights `convert_weights` takes."""
@@ -91,11 +90,11 @@ def convert_weights(path: PathLike, architecture: Convertible, out: PathLike) ->
     """Convert the PyTorch state dict of a network to Keras weights of the same backbone.
 
     Args:
-        path: `.safetensors` file, or `.pth` (`.pt`, `.bin`) in the zip format of PyTorch or the
-            format before version 1.6, of a state dict as `torch.save(model.state_dict(), path)`
-            writes it: bn_inception of the package `pretrainedmodels`, googlenet of torchvision, or
-            efficientnet-lite of `efficientnet-lite-pytorch`, with or without classifiers and
-            auxiliary heads. No code in it is run.
+        path: `.safetensors` file, or with PyTorch installed a `.pth` (`.pt`, `.bin`), of a state
+            dict as `torch.save(model.state_dict(), path)` writes it: bn_inception of the package
+            `pretrainedmodels`, googlenet of torchvision, or efficientnet-lite of
+            `efficientnet-lite-pytorch`, with or without classifiers and auxiliary heads. No code
+            in it is run.
         architecture: the network.
         out: file to write; its name ends in `.weights.h5`. An existing file is replaced in one
             step. `create(architecture, weights=out)` loads it.
@@ -108,6 +107,7 @@ def convert_weights(path: PathLike, architecture: Convertible, out: PathLike) ->
             tensors of another shape or type or with values that are not finite. The message names
             the keys.
         OSError: if the file cannot be read or written.
+        ImportError: if the file is one of PyTorch and PyTorch is not installed.
 
     Example:
         >>> convert_weights("bn_inception.pth", "bn_inception", "bn_inception.h5")
@@ -121,26 +121,20 @@ def convert_weights(path: PathLike, architecture: Convertible, out: PathLike) ->
     if not Path(out).name.endswith(".weights.h5"):
         raise ValueError(f"The file to write must end in .weights.h5, received {out}.")
     known = _ARCHITECTURES[architecture]
-    with _open(path) as state:
-        model = known.build((None, None, 3))
-        variables = _variables(model, known.prefix)
-        left_out = sorted(set(state.shapes) - set(variables))
-        _refuse(path, "lacks", set(variables) - set(state.shapes))
-        _refuse(path, "also has", set(left_out) - known.heads - _counters(variables))
-        for key, (variable, axes) in variables.items():
-            variable.assign(_value(state, key, variable, axes))
+    path = Path(path)
+    state = read_state_dict(path)
+    model = known.build((None, None, 3))
+    variables = _variables(model, known.prefix)
+    left_out = sorted(set(state) - set(variables))
+    _refuse(path, "lacks", set(variables) - set(state))
+    _refuse(path, "also has", set(left_out) - known.heads - _counters(variables))
+    for key, (variable, axes) in variables.items():
+        variable.assign(_checked(f"{path}: {key}", state[key], variable, axes))
     with replacing(out) as temporary:
         # HDF5 does not recover from a disk that fills up while it writes, so check the room first.
         temporary.write_bytes(bytes(4 * model.count_params() + _HEADER * len(variables)))
         model.save_weights(temporary)
     return Conversion(Path(out), len(variables), left_out)
-
-
-def _open(path):
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no file {path}.")
-    return (SafetensorsFile if path.suffix == ".safetensors" else TorchFile)(path)
 
 
 def _variables(model, prefix):
@@ -165,21 +159,19 @@ def _counters(keys):
     return {f"{name}.num_batches_tracked" for name in normalizations}
 
 
-def _value(state, key, variable, axes):
+def _checked(name, value, variable, axes):
     """A tensor of a state dict, in the shape of its variable."""
     shape = tuple(variable.shape)
     expected = shape if axes is None else tuple(shape[axes.index(axis)] for axis in range(4))
     # Weights that came from Caffe through Lua keep their vectors as (1, C).
     accepted = {expected, (1, *expected)} if axes is None else {expected}
-    found = tuple(state.shapes[key])
-    if found not in accepted:
-        raise ValueError(f"{state.path}: {key} must have shape {expected}, received {found}.")
-    value = state.read(key)
+    if value.shape not in accepted:
+        raise ValueError(f"{name} must have shape {expected}, received {value.shape}.")
     if value.dtype.kind != "f":
-        raise ValueError(f"{state.path}: {key} must be of floats, received {value.dtype}.")
+        raise ValueError(f"{name} must be of floats, received {value.dtype}.")
     value = value.reshape(expected).astype("float32")
     if not np.isfinite(value).all():
-        raise ValueError(f"{state.path}: {key} has values that are not finite.")
+        raise ValueError(f"{name} has values that are not finite.")
     return value if axes is None else value.transpose(axes)
 
 

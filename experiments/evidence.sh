@@ -13,8 +13,7 @@ studies=experiments/studies
 for table in ${*:-collage poolings causes cars ccp dose tuning losses heads ladder zero_shot plane}; do
   case $table in
     heads) python $studies/heads.py ;;
-    ladder) python $studies/ladder.py --folders '{grocery: data/grocery, grocery-20x25: data/grocery,
-      cars: data/cars196_half, cars-25x25: data/cars196_half}' ;;
+    ladder) python $studies/ladder.py ;;
     zero_shot) python $studies/zero_shot_prototypes.py --jobs "$jobs" --runs runs/evidence \
       --recipe '[experiments/evidence/zero_shot.yaml]' \
       --out experiments/results/evidence/zero_shot.csv \

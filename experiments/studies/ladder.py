@@ -1,46 +1,93 @@
 """What each rung of `gsp-tf train FOLDER` is worth, on folders of photographs.
 
-python experiments/studies/ladder.py [--folders "{cars: data/cars196_half, grocery: data/grocery}"]
-    [--seeds "[0, 1, 2]"]
+python experiments/studies/ladder.py [--folders "[grocery, cars-25x25]"] [--seeds "[0, 1, 2]"]
 
-`gsp-tf train` climbs its ladder on each folder with each seed. A name with an ending such as
-cars-25x25 takes 25 of the folder's classes, evenly spaced, with the first 25 photographs of each;
-`1000x20` is all classes of a folder that has fewer. Adds to experiments/results/evidence/ladder.csv
-the P@1 and MAP@R of the test classes, the MAP@R of the validation classes and the minutes of each
-rung. A ladder that was stopped continues.
+`gsp-tf train` climbs its ladder on each folder with each seed. cars-25x25 is 25 classes of the
+folder cars, evenly spaced, with the first 25 photographs of each. Adds to
+experiments/results/evidence/ladder.csv the P@1 and MAP@R of the test classes, the MAP@R of the
+validation classes and the minutes of each rung. What that file has is not trained again, and a
+ladder that was stopped continues.
 """
 
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import records
 from jsonargparse import auto_cli
+from PIL import Image
 
+from gsp_tf.data import CanvasImages, load_cifar100, load_folder, load_glyphs, load_omniglot
 from gsp_tf.runs import RunFolder
 
 OUT = Path(__file__).parents[1] / "results/evidence/ladder.csv"
 RUNS = Path("runs/ladder")
 RUNGS = ("head", "block", "network")
 SHOWN = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
+PHOTOGRAPHS = {"grocery": "data/grocery", "cars": "data/cars196_half", "messy": "data/cars196_half"}
+DRAWN = {
+    "cifar100": lambda: load_cifar100("data/cifar100"),
+    "omniglot": lambda: load_omniglot("data/omniglot", 105, counts={}),
+    "letters": lambda: load_glyphs(48),
+    "canvases": lambda: CanvasImages(
+        load_folder("data/cars196_half"), load_cifar100("data/cifar100"), 224, 0.4
+    ),
+}
+FOLDERS = (
+    "grocery",
+    "grocery-20x25",
+    "cars-25x25",
+    "letters-100x20",
+    "omniglot",
+    "messy-25x25",
+    "canvases-25x25",
+    "cifar100-100x100",
+    "cars-98x83",
+)
 
 
-def photographs(name, folder):
-    """The folder of a name: all of it, or copies of a part."""
-    found = re.fullmatch(r".*-(\d+)x(\d+)", name)
-    if found is None:
-        return Path(folder)
-    num_classes, each = map(int, found.groups())
-    classes = sorted(path for path in Path(folder).iterdir() if path.is_dir())
-    for path in classes[:: max(1, len(classes) // num_classes)][:num_classes]:
-        target = RUNS / "photographs" / name / path.name
-        target.mkdir(parents=True, exist_ok=True)
-        for file in sorted(path.iterdir())[:each]:
-            if not (target / file.name).exists():  # with its time, by which it is known
-                shutil.copy2(file, target)
-    return RUNS / "photographs" / name
+def photographs(name):
+    """The folder of a name: all of one, or a part, written once."""
+    source, _, part = name.partition("-")
+    if source in PHOTOGRAPHS and not part:
+        return Path(PHOTOGRAPHS[source])
+    target = RUNS / "photographs" / name
+    if target.exists():
+        return target
+    images = DRAWN[source]() if source in DRAWN else load_folder(PHOTOGRAPHS[source])
+    total = len(images.class_names)
+    num_classes, each = map(int, part.split("x")) if part else (total, len(images))
+    temporary = target.with_name(f"{name}.new")
+    for label in range(0, total, max(1, total // num_classes))[:num_classes]:
+        folder = temporary / f"{label:04}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in np.flatnonzero(images.labels == label)[:each]:
+            if source in DRAWN:
+                image = np.asarray(images.image(number), "uint8").squeeze()
+                Image.fromarray(image).save(folder / f"{number:06}.png")
+            else:
+                shutil.copy2(images.paths[number], folder)
+    if source == "messy":
+        make_messy(temporary)
+    temporary.rename(target)
+    return target
+
+
+def make_messy(folder):
+    """Copies under other names and in other classes, grey and cut files, lone and empty classes."""
+    classes = sorted(folder.iterdir())
+    for number, path in enumerate(classes):
+        files = sorted(path.iterdir())
+        Image.open(files[0]).convert("L").save(path / "GREY.PNG")
+        Image.open(files[1]).save(path / "again.jpeg", quality=40)
+        shutil.copy2(files[2], classes[number - 1] / f"{path.name} wrong.jpg")
+        (path / "cut.jpg").write_bytes(files[3].read_bytes()[:2000])
+        (path / "notes.txt").write_text("not a photograph")
+    (folder / "empty").mkdir()
+    (folder / "lone").mkdir()
+    shutil.copy2(files[4], folder / "lone")
 
 
 def rows(path):
@@ -58,18 +105,22 @@ def rows(path):
         yield name, "minutes", metrics["seconds"] / 60
 
 
-def main(folders: dict[str, str], seeds: tuple[int, ...] = (0, 1, 2)):
+def main(folders: tuple[str, ...] = FOLDERS, seeds: tuple[int, ...] = (0, 1, 2)):
     """Climbs the ladders and writes their numbers.
 
     Args:
-        folders: folders of photographs by name, with a folder for each class.
+        folders: names of folders: grocery, cars, messy, canvases, cifar100, omniglot or letters,
+            or parts of them such as cars-25x25.
         seeds: seeds of the runs; the classes are divided alike.
     """
+    known = records.read(OUT) if OUT.exists() else {}
     for seed in seeds:
-        for name, folder in folders.items():
+        for name in folders:
+            if seed in known.get(f"{name} kept", {}).get("MAP@R", {}):
+                continue
             path = RUNS / f"{name}-{seed}"
-            command = ["train", photographs(name, folder), "--seed", seed, "--run", path]
-            command = [sys.executable, "-m", "gsp_tf", *map(str, command)]
+            command = ["train", photographs(name), "--seed", seed, "--run", path]
+            command = [sys.executable, "-m", "gsp_tf", *map(str, command), "--skip_unreadable"]
             subprocess.run(command, check=True)
             found = [(f"{name} {rung}", seed, what, value) for rung, what, value in rows(path)]
             records.add(OUT, found)

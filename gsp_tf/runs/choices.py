@@ -287,6 +287,7 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         why += ", whose batch normalisation trains too: it is inside layers of keras-hub"
     patience = training.patience
     ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
+    rungs = "a head, then the last block, then the whole network: " if climbs(recipe) else ""
     lines = {
         "photographs": f"{len(images):,} of {len(counts):,} classes ({each} each) in {data.path}, "
         f"shorter side {side} pixels",
@@ -296,8 +297,8 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         "crops": f"{cropped}, {'mirrored' if data.horizontal_flip else 'not mirrored'} at random",
         "batches": f"{data.classes_per_batch} classes x {data.images_per_class} images",
         "loss": f"{recipe.loss.name} on {dimensions(recipe)} by {recipe.pooling.name}",
-        "training": f"{counted(training.epochs, 'epoch')} x {training.steps_per_epoch} steps at "
-        f"most{ends}",
+        "training": f"{rungs}{counted(training.epochs, 'epoch')} x {training.steps_per_epoch} "
+        f"steps at most{ends}",
         "others": "--data.image_size 96 or any other field; recipe.yaml in the run lists them all",
     }
     width = max(map(len, lines))

@@ -39,7 +39,8 @@ class Ladder:
     The rungs are runs in the folder `rungs`. Each starts as the best model of the rungs below it,
     which counts as its epoch 0. So the best rung is never worse on the validation classes than the
     first start: the better one of the frozen network and of that with a computed linear head. The
-    folder of the ladder is a run folder with the model of the best rung.
+    ladder ends with the first rung above the head that is no better than its start. The folder of
+    the ladder is a run folder with the model of the best rung.
 
     Args:
         path: the folder.
@@ -159,8 +160,8 @@ class Ladder:
                 rung = self._train(name, best, limit, changes if begun[-1:] == [name] else {})
                 self._is_over = limit.is_over()
                 pays = rung.folder.metrics()["best_epoch"] is not None
-                best = rung if pays or best is None else best
-                if rung.status == "interrupted":
+                is_first, best = best is None, rung if pays or best is None else best
+                if rung.status == "interrupted" or not (pays or is_first):
                     break
             self._promote(best.folder)
         return self
@@ -222,9 +223,12 @@ class Ladder:
             needed[name] = _START + second * (images + share * epochs * each)
         keras.backend.clear_session()
         parts = ", ".join(f"{_TITLES[name]} {value / 60:.0f}" for name, value in needed.items())
-        text = f"About {math.ceil(sum(needed.values()) / 60)} minutes ({parts})"
-        ends = "" if minutes is None else f"; it ends after {minutes:g}"
-        print(f"{text}{ends}.", flush=True)
+        ends = "" if minutes is None else f" after {minutes:g} minutes, or"
+        print(
+            f"About {math.ceil(sum(needed.values()) / 60)} minutes ({parts}). It ends{ends} at the "
+            "first rung that is no better.",
+            flush=True,
+        )
 
     def _promote(self, best):
         """Copy the files of the best rung; the recipe, which makes it a run folder, comes last."""
@@ -239,6 +243,14 @@ class Ladder:
         metrics = run.folder.metrics()
         for note in ending_notes(run.recipe, metrics):
             print(note)
+        begun = [name for name in self.recipes if self._folder(name).metrics()]
+        left = [*self.recipes][len(begun) :]
+        if left and not self._is_over and self.status == "finished":
+            print(
+                f"The {_TITLES[begun[-1]]} was no better on the validation classes, so the "
+                f"{_TITLES[left[0]]} was not tried. To train it all the same: gsp-tf train "
+                f"{run.recipe.data.path} --initial_run {self.path}"
+            )
         print(f"Report: {run.report()}")
         gain = gain_text(run.recipe, metrics)
         if gain is not None:

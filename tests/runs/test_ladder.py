@@ -105,6 +105,17 @@ def test_a_ladder_that_was_stopped_continues(photographs, capsys, monkeypatch, w
         Ladder("my_images")
 
 
+def test_a_ladder_ends_where_a_rung_is_no_better(photographs, capsys, without_tracing):
+    assert run_command("train", "my_images", *SHORT, "--training.learning_rate", "1e-12") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert rung("block").metrics()["best_epoch"] is None and not rung("network").metrics()
+    assert "so the whole network was not tried" in printed
+    command = ["train", "my_images", "--initial_run", "runs/my_images-0", "--run", "runs/all"]
+    assert f"gsp-tf {' '.join(command[:4])}" in printed
+    assert run_command(*command, *SHORT[-4:]) == 0
+    assert RunFolder("runs/all").metrics()["epochs"] == 2
+
+
 def test_the_command_that_continues_is_the_last_line(photographs, monkeypatch, capsys):
     metrics = {"status": "finished", "epochs": 4, "best_epoch": 4}
     recipe = Recipe(training=TrainingRecipe(epochs=4))

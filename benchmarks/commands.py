@@ -131,7 +131,7 @@ def commands(run, splits, classes, paths):
         ("clean", ["clean", classes, "--run", run.path, "--out", folder / "errors"], count, 0),
         ("clean, embeddings", ["clean", index, "--out", folder / "errors2"], 0, 0),
         ("evaluate", ["evaluate", run.path], test + EXAMPLES, EXAMPLES),
-        ("evaluate, embeddings", ["evaluate", embedded], 0, 0),
+        ("rank, embeddings", ["rank", embedded], 0, 0),
         ("report", ["report", run.path, "--out", folder / "tables"], 0, 0),
         ("publish", ["publish", run.path], 4, 0),
         *((f"export, {name}", ["export", run.path, "--format", name], 8, 0) for name in FORMATS),

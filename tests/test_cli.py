@@ -132,8 +132,8 @@ def test_commands_on_embeddings_and_on_files_work_without_tensorflow(tmp_path):
         ["dedup", photos, "--out", tmp_path / "identical"],
         ["dedup", index, "--distance", "0.1", "--out", tmp_path / "near"],
         ["clean", embedded, "--out", tmp_path / "errors"],
-        ["evaluate", embedded],
-        ["evaluate", embedded, "--verification", "0.1"],
+        ["rank", embedded],
+        ["verify", embedded, "0.1"],
     )
     assert codes == [0] * 8, err
     assert (tmp_path / "near" / "duplicates.html").is_file() and "disagree" in out

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from gsp_tf.recipe import (
     ScheduleRecipe,
     TrainingRecipe,
     load_recipe,
+    resolved,
     save_recipe,
 )
 from gsp_tf.runs import build_learner
@@ -35,6 +37,13 @@ def test_a_pair_of_recipes_differs_in_the_pooling_only():
     )
     assert (gap.data, gap.backbone, gap.embedding) == (gsp.data, gsp.backbone, gsp.embedding)
     assert (gap.loss, gap.training, gap.evaluation) == (gsp.loss, gsp.training, gsp.evaluation)
+
+
+def test_a_recipe_is_resolved_once():
+    recipe = load_recipe([], ["--pooling.num_prototypes=8"])
+    assert resolved(recipe) is recipe
+    with pytest.raises(ValueError, match="pooling.num_prototypes"):
+        resolved(replace(recipe, pooling=ClassRecipe("gsp", {"num_prototypes": 0})))
 
 
 def test_round_trip_of_a_resolved_recipe(tmp_path):

@@ -22,10 +22,12 @@ from gsp_tf.commands import (
     export,
     index,
     publish,
+    rank,
     report,
     search,
     train,
     tune,
+    verify,
 )
 
 COMMANDS = {
@@ -34,6 +36,8 @@ COMMANDS = {
     "tune": tune,
     "check": check,
     "evaluate": evaluate,
+    "rank": rank,
+    "verify": verify,
     "report": report,
     "demo": demo,
     "backbones": backbones,

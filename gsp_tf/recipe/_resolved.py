@@ -24,7 +24,7 @@ from gsp_tf.recipe._views import check_terms, check_views
 def resolved(recipe: Recipe) -> Recipe:
     """The recipe with every argument of its classes, defaults included.
 
-    This imports the classes, and with them TensorFlow.
+    This imports the classes, and with them TensorFlow. What it returned once it returns again.
 
     Args:
         recipe: The recipe.
@@ -38,6 +38,8 @@ def resolved(recipe: Recipe) -> Recipe:
         >>> {name: arguments[name] for name in ("margin", "scale", "normalize")}
         {'margin': 0.2, 'scale': 80.0, 'normalize': True}
     """
+    if hasattr(recipe, "_is_resolved"):  # not of what `replace` makes of it
+        return recipe
     sections = {name: complete_class(name, getattr(recipe, name)) for name in CLASS_SECTIONS}
     sections["callbacks"] = complete_callbacks(recipe.callbacks)
     recipe = replace(recipe, data=with_options(recipe.data), **sections)
@@ -49,6 +51,7 @@ def resolved(recipe: Recipe) -> Recipe:
     _check_callbacks(recipe)
     if recipe.trainer == "classification":
         _check_classification(recipe)
+    object.__setattr__(recipe, "_is_resolved", True)
     return recipe
 
 

@@ -65,13 +65,13 @@ def test_any_embeddings_are_evaluated_by_their_prefixes(tmp_path, capsys):
     file = tmp_path / "a.npz"
     np.savez(file, embeddings=embeddings, labels=labels)
 
-    def evaluate(*options):
+    def rank(*options):
         with pytest.raises(SystemExit) as end:
-            main(["evaluate", str(file), *options])
+            main(["rank", str(file), *options])
         return end.value.code, *capsys.readouterr()
 
     out = tmp_path / "a.json"
-    code, output, errors = evaluate("--dims", "8", "2", "4", "--at", "1", "3", "--out", str(out))
+    code, output, errors = rank("--dims", "8", "2", "4", "--at", "1", "3", "--out", str(out))
     assert code == 0 and "first dimensions of the embeddings" in output, errors
     record = json.loads(out.read_text())["dims"]
     assert list(record) == ["2", "4", "8"]
@@ -85,7 +85,7 @@ def test_any_embeddings_are_evaluated_by_their_prefixes(tmp_path, capsys):
         (["9"], "between 1 and 8, received 9"),
         (["2", "--by", "class"], "--dims compares searches in one gallery"),
     ):
-        code, _, errors = evaluate("--dims", *options)
+        code, _, errors = rank("--dims", *options)
         assert code == 1 and message in " ".join(errors.split())
 
 

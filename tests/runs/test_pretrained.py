@@ -87,7 +87,7 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
     capsys.readouterr()
     assert run_command("report", "runs/small", "--out", "tables") == 1
     assert "runs/small has no final results yet" in capsys.readouterr().err
-    for command in (["evaluate"], ["calibrate", "--false-match-rate", "0.1"]):
+    for command in (["evaluate"], ["rank"], ["calibrate", "--false-match-rate", "0.1"]):
         capsys.readouterr()
         assert run_command(*command, "runs/small") == 1
         assert "a pretrained network has no images of its own" in capsys.readouterr().err

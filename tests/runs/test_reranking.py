@@ -64,20 +64,20 @@ def test_evaluate_re_ranks_a_run(gsp_run, capsys):
     assert run_command("evaluate", gsp_run, "--rerank", "k_reciprocal", "whitening") == 0
     assert (gsp_run / "metrics.json").read_bytes() == before
     options = "--rerank", "whitening", "--whitening", gsp_run, "--out", gsp_run / "learned.json"
-    assert run_command("evaluate", gsp_run, *options) == 0
+    assert run_command("rank", gsp_run, *options) == 0
     learned = json.loads((gsp_run / "learned.json").read_text("utf-8"))
     assert list(learned) == ["search", "learned_whitening_8"]
     assert learned["search"]["map_at_r"] == metrics["test"]["map_at_r"]
 
 
-def test_evaluate_ranks_the_images_of_its_last_evaluation(gsp_run, tmp_path, capsys):
+def test_rank_takes_the_images_of_its_last_evaluation(gsp_run, tmp_path, capsys):
     run, table = Run(gsp_run), tmp_path / "cameras.csv"
     cameras = np.arange(len(run.splits.test)) % 2
     lines = [f"{path},{c}" for path, c in zip(run.splits.test.paths, cameras, strict=True)]
     table.write_text("\n".join(["path,camera", *lines]))
     found = run.test_embeddings()
     expected = ranking_metrics(found.queries, found.query_labels, query_sources=cameras).means()
-    arguments = "evaluate", gsp_run, "--exclude-same", "camera"
+    arguments = "rank", gsp_run, "--exclude-same", "camera"
     assert run_command(*arguments, "--table", table) == 0
     record = json.loads((gsp_run / "ranking.json").read_text("utf-8"))["all"]
     assert record["map_at_10"] == pytest.approx(expected["map_at_10"].value)
@@ -87,7 +87,7 @@ def test_evaluate_ranks_the_images_of_its_last_evaluation(gsp_run, tmp_path, cap
     assert run_command(*arguments) == 1
     assert "have no column camera. Name a table" in capsys.readouterr().err
     other = write_embeddings(tmp_path / "other", np.eye(8), labels=list("aabbccdd"))
-    assert run_command("evaluate", gsp_run, "--gallery", other) == 1
+    assert run_command("rank", gsp_run, "--gallery", other) == 1
     assert "do not belong together: the models are of" in capsys.readouterr().err
 
 

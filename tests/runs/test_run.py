@@ -242,9 +242,11 @@ def test_evaluate_refuses_a_damaged_run(copied, capsys, file, change, message):
     assert error.count("gsp-tf: error:") == 1 and re.search(message, error)
 
 
-def test_evaluate_refuses_a_folder_without_a_run(tmp_path, capsys):
+def test_evaluate_refuses_a_folder_without_a_run(tmp_path, copied, capsys):
     assert run_command("evaluate", tmp_path) == 1
-    assert "holds no embeddings that can be read; expected a run folder" in capsys.readouterr().err
+    assert "not a run folder; gsp-tf rank and gsp-tf verify take other" in capsys.readouterr().err
+    assert run_command("evaluate", copied.path, "--at", 3) == 1
+    assert "--at and --out are for --rerank" in capsys.readouterr().err
 
 
 def test_the_seed_decides_the_initial_weights_and_the_batches(trained, tmp_path):

@@ -121,8 +121,8 @@ WRITING = {
     ],
     "clean": ["clean", "SOURCE", "--out", "OUT"],
     "compare": ["index", "SOURCE", "--compare", "--sample", "40", "--out", "OUT"],
-    "rerank": ["evaluate", "SOURCE", "--rerank", "whitening", "--out", "OUT/reranking.json"],
-    "verification": ["evaluate", "SOURCE", "--verification", "0.1", "--out", "OUT/pairs.json"],
+    "rerank": ["rank", "SOURCE", "--rerank", "whitening", "--out", "OUT/reranking.json"],
+    "verification": ["verify", "SOURCE", "0.1", "--out", "OUT/pairs.json"],
 }
 
 

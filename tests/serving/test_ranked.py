@@ -52,10 +52,10 @@ def sources(clusters, tmp_path):
     return [folder, index, tmp_path / "a.npz", tmp_path / "a.parquet"], tmp_path / "cameras.csv"
 
 
-def evaluated(tmp_path, *arguments):
-    """What `gsp-tf evaluate` writes."""
+def ranked(tmp_path, *arguments, command="rank"):
+    """What `gsp-tf rank` writes."""
     out = tmp_path / "metrics.json"
-    assert run_command("evaluate", *arguments, "--out", out) == 0
+    assert run_command(command, *arguments, "--out", out) == 0
     return json.loads(out.read_text("utf-8"))
 
 
@@ -75,15 +75,15 @@ def test_any_source_has_the_same_metrics_by_camera(clusters, sources, tmp_path, 
     options = "--at", 7, 1, "--by", "camera", "--exclude-same", "camera"
     for source in sources[0]:
         table = ["--table", sources[1]] if source == sources[0][0] else []
-        record = evaluated(tmp_path, source, *options, *table)
+        record = ranked(tmp_path, source, *options, *table)
         assert_written(record["all"], expected)
         for camera, metrics in expected.by(cameras).items():
             assert_written(record["by camera"][f"camera {camera}"], metrics)
     text = capsys.readouterr().out
     assert "90 queries of 6 classes" in text and "Queries by camera" in text
-    record = evaluated(tmp_path, sources[0][2], "--at", 1, 7, "--classes-per-group", 3)
+    record = ranked(tmp_path, sources[0][2], "--at", 1, 7, "--classes-per-group", 3)
     assert record["grouped_recall"]["grouped_recall_at_7"] == pytest.approx(grouped, abs=1e-6)
-    by_class = evaluated(tmp_path, sources[0][2], "--by", "class", "--metric", "cosine")
+    by_class = ranked(tmp_path, sources[0][2], "--by", "class", "--metric", "cosine")
     cosine = ranking_metrics(embeddings, classes, metric="cosine")
     assert_written(by_class["by class"]["class 3"], cosine.by()[3])
 
@@ -100,18 +100,18 @@ def test_galleries_and_ways_to_re_rank(clusters, sources, tmp_path, capsys):
     np.savez(tmp_path / "query.npz", embeddings=other, labels=labels)
     galleries = [tmp_path / "0.npz", tmp_path / "1.npz"]
     arguments = tmp_path / "query.npz", "--gallery", *galleries
-    record = evaluated(tmp_path, *arguments)["galleries"]
+    record = ranked(tmp_path, *arguments)["galleries"]
     expected = gallery_metrics(other, classes[50:], halves, one, classes[:50])
     for half, gallery in enumerate(galleries):
         assert_written(record[str(gallery)], expected[half])
-    record = evaluated(tmp_path, *arguments[:-1], "--rerank", "all")
+    record = ranked(tmp_path, *arguments[:-1], "--rerank", "all")
     rows = halves == 0
     expected = reranking_metrics(other, classes[50:], one[rows], classes[:50][rows])
     assert list(record) == list(expected)
     for name, found in expected.items():
         assert_written(record[name], found.metrics)
     options = "--rerank", "k_reciprocal", "--exclude-same", "camera"
-    record = evaluated(tmp_path, sources[0][2], *options)
+    record = ranked(tmp_path, sources[0][2], *options)
     found = reranking_metrics(embeddings, classes, methods=["k_reciprocal"], query_sources=cameras)
     assert_written(record["k_reciprocal"], found["k_reciprocal"].metrics)
 
@@ -121,7 +121,7 @@ def test_verification_and_identification_of_any_source(clusters, sources, tmp_pa
     pairs = PairDistances(embeddings, classes)
     expected = verification_metrics(pairs, [0.01, 0.1]) | {"opis": opis(pairs).estimate()}
     for source in sources[0]:
-        record = evaluated(tmp_path, source, "--verification", 0.01, 0.1)
+        record = ranked(tmp_path, source, 0.01, 0.1, command="verify")
         for name in ("opis", "auc", "eer", "tar_at_far_0.01", "tar_at_far_0.1"):
             assert record[name] == pytest.approx(expected[name].value, abs=1e-4)
             assert record["intervals"][name] == pytest.approx(expected[name][1:], abs=0.05)
@@ -130,8 +130,8 @@ def test_verification_and_identification_of_any_source(clusters, sources, tmp_pa
     known = classes < 4
     labels = np.array([f"class {c}" for c in classes])
     np.savez(tmp_path / "known.npz", embeddings=embeddings[known][:40], labels=labels[known][:40])
-    arguments = sources[0][2], "--gallery", tmp_path / "known.npz", "--verification", 0.1
-    record = evaluated(tmp_path, *arguments, "--metric", "cosine")
+    arguments = sources[0][2], 0.1, "--gallery", tmp_path / "known.npz"
+    record = ranked(tmp_path, *arguments, "--metric", "cosine", command="verify")
     references = embeddings[known][:40], classes[known][:40]
     found = open_set_identification(embeddings, classes, *references, [0.1], "cosine")
     assert record["dir_at_far_0.1"] == pytest.approx(found["dir_at_far_0.1"].value)
@@ -143,7 +143,7 @@ def test_two_classes_have_no_interval(tmp_path, capsys):
     embeddings = np.random.default_rng(0).normal(size=(60, 4)) + np.eye(4)[np.arange(60) % 2]
     labels = ["a", "b"] * 30
     np.savez(tmp_path / "two.npz", embeddings=embeddings, labels=labels)
-    record = evaluated(tmp_path, tmp_path / "two.npz", "--verification", 0.05)
+    record = ranked(tmp_path, tmp_path / "two.npz", 0.05, command="verify")
     assert record["intervals"] == {} and 0 < record["tar_at_far_0.05"] < 1
     printed = capsys.readouterr().out
     assert "An interval is unknown with fewer than 5 classes of two images or more." in printed
@@ -153,7 +153,7 @@ def test_two_classes_have_no_interval(tmp_path, capsys):
 def test_pairs_too_few_for_opis_keep_the_other_metrics(tmp_path, capsys):
     embeddings = np.array([[0.0], [1.0], [3.0], [5.0]])
     np.savez(tmp_path / "two.npz", embeddings=embeddings, labels=list("aabb"))
-    record = evaluated(tmp_path, tmp_path / "two.npz", "--verification", 0.5)
+    record = ranked(tmp_path, tmp_path / "two.npz", 0.5, command="verify")
     assert record["auc"] == 0.9375 and "opis" not in record
     printed = capsys.readouterr().out
     assert "note: opis is left out. OPIS needs two distances between" in printed
@@ -165,13 +165,13 @@ def test_a_gallery_with_cosine_distances_is_compared_by_them(clusters, sources, 
     labels = [f"class {c}" for c in classes]
     queries = write_embeddings(tmp_path / "queries", 5 * embeddings[:30], labels=labels[:30])
     gallery = build_index(sources[0][0], tmp_path / "cosine", metric="cosine").path
-    record = evaluated(tmp_path, queries, "--gallery", gallery)
+    record = ranked(tmp_path, queries, "--gallery", gallery)
     assert "note: An index has cosine distances" in capsys.readouterr().out
     found = ranking_metrics(embeddings[:30], classes[:30], embeddings, classes, metric="cosine")
     assert_written(record["all"], found)
-    assert run_command("evaluate", queries, "--gallery", gallery, "--metric", "euclidean") == 1
+    assert run_command("rank", queries, "--gallery", gallery, "--metric", "euclidean") == 1
     assert "leave --metric out" in capsys.readouterr().err
-    assert run_command("evaluate", queries, "--gallery", gallery, "--rerank", "whitening") == 1
+    assert run_command("rank", queries, "--gallery", gallery, "--rerank", "whitening") == 1
     assert "cosine distances" in capsys.readouterr().err
 
 
@@ -185,9 +185,9 @@ def test_whitening_is_learned_from_other_labelled_embeddings(clusters, sources, 
     found = retrieval_metrics(whiten(embeddings[~train]), classes[~train], metric="cosine")
     for gallery in ((), ("--gallery", test)):
         options = *gallery, "--rerank", "all", "--whitening", learned
-        record = evaluated(tmp_path, test, *options)
+        record = ranked(tmp_path, test, *options)
         assert "learned_whitening_6" in record and "whitening_6" not in record
-    record = evaluated(tmp_path, test, "--rerank", "whitening", "--whitening", learned)
+    record = ranked(tmp_path, test, "--rerank", "whitening", "--whitening", learned)
     assert record["learned_whitening_6"]["map_at_r"] == pytest.approx(found["map_at_r"])
     assert list(record) == ["search", "learned_whitening_6"]
     other = write_embeddings(tmp_path / "b", embeddings, labels=list(labels), model="b")
@@ -200,7 +200,7 @@ def test_whitening_is_learned_from_other_labelled_embeddings(clusters, sources, 
         (["--rerank", "whitening", "--whitening", tmp_path / "gone"], "gone does not exist"),
         (["--rerank", "k_reciprocal", "--whitening", learned], "is for --rerank whitening"),
     ):
-        assert run_command("evaluate", test, *options) == 1
+        assert run_command("rank", test, *options) == 1
         assert message in " ".join(capsys.readouterr().err.split())
 
 
@@ -210,10 +210,10 @@ def test_images_of_an_unknown_camera_ignore_none(clusters, tmp_path):
     names = np.where(cameras == 1, "", cameras.astype(str))
     np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=labels, camera=names)
     own = np.where(cameras == 1, 100 + np.arange(90), cameras)
-    record = evaluated(tmp_path, tmp_path / "a.npz", "--exclude-same", "camera")
+    record = ranked(tmp_path, tmp_path / "a.npz", "--exclude-same", "camera")
     assert_written(record["all"], ranking_metrics(embeddings, classes, query_sources=own))
     both = tmp_path / "a.npz", "--gallery", tmp_path / "a.npz", "--exclude-same", "camera"
-    record = evaluated(tmp_path, *both)
+    record = ranked(tmp_path, *both)
     sources = {"query_sources": own, "reference_sources": np.where(cameras == 1, -1, cameras)}
     found = ranking_metrics(embeddings, classes, embeddings, classes, **sources)
     assert_written(record["all"], found)
@@ -223,9 +223,9 @@ def test_a_run_with_a_gallery_of_its_own(clusters, sources, tmp_path, monkeypatc
     arrays = sources[0][2]
     read = ranked_images(arrays, [sources[0][1]])
     monkeypatch.setattr("gsp_tf.serving.ranked_images", lambda *_, **__: read)
-    assert run_command("evaluate", arrays, "--classes-per-group", 2) == 1
+    assert run_command("rank", arrays, "--classes-per-group", 2) == 1
     assert "compares the queries with each other, and" in capsys.readouterr().err
-    record = evaluated(tmp_path, arrays, "--verification", 0.1)
+    record = ranked(tmp_path, arrays, 0.1, command="verify")
     embeddings, classes, _ = clusters
     pairs = PairDistances(np.tile(embeddings, (2, 1)), np.tile(classes, 2))
     assert record["auc"] == pytest.approx(pairs.auc(), abs=1e-4)
@@ -257,22 +257,26 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
         ((arrays, "--tokens", 4), "--tokens is for --rerank transport"),
         ((folder, "--table", table), "--table has the columns of --by and --exclude-same"),
         ((folder, "--table", table, "--by", "class"), "--table has the columns of"),
-        ((arrays, "--verification", 0.1, "--by", "class"), "no other options but --gallery"),
-        ((arrays, "--verification", 1e-9), "received 1e-09"),
         ((arrays, "--exclude-same", "class"), "class leaves no positive"),
-        ((arrays, "--verification", 0.1, "--gallery", folder), "and of other classes are needed"),
         ((arrays, "--by", "class", "--gallery", folder, index), "one --gallery at most"),
         ((arrays, "--gallery", arrays, arrays), "A gallery is named twice"),
         ((arrays, "--gallery", tmp_path / "dim.npz"), "the dimensions are (6, 3)"),
         ((tmp_path / "one.npz",), "one.npz are of one class, class 1; ranking needs at least two"),
-        ((tmp_path / "one.npz", "--verification", 0.1), "are of one class, class 1;"),
         ((arrays, "--gallery", tmp_path / "one.npz"), "All 6 references are of class"),
         ((arrays, "--classes-per-group", 1), "at least 2 and at most 6, all classes; received 1"),
         ((arrays, "--at", 0), "--at must be an integer from 1"),
         ((tmp_path / "nothing",), "is not a run folder"),
         ((empty,), "holds no embeddings that can be read"),
     ):
-        assert run_command("evaluate", *arguments) == 1
+        assert run_command("rank", *arguments) == 1
+        assert message in capsys.readouterr().err
+    for arguments, message in (
+        ((arrays, 1e-9), "received 1e-09"),
+        ((arrays, 0.1, "--gallery", folder), "and of other classes are needed"),
+        ((tmp_path / "one.npz", 0.1), "are of one class, class 1;"),
+        ((tmp_path / "nothing", 0.1), "is not a run folder"),
+    ):
+        assert run_command("verify", *arguments) == 1
         assert message in capsys.readouterr().err
     with pytest.raises(ValueError, match="lacks 1 image: /photos/90.png"):
         ImageTable(table, ["camera"]).values(["/photos/3.png", "/photos/90.png"])

@@ -142,9 +142,9 @@ def transported(*arguments, **tokens):
 
 
 def evaluated(tmp_path, *arguments):
-    """MAP@R in the order of transport, as `gsp-tf evaluate` writes it."""
+    """MAP@R in the order of transport, as `gsp-tf rank` writes it."""
     out = tmp_path / "metrics.json"
-    assert run_command("evaluate", *arguments, "--rerank", "transport", "--out", out) == 0
+    assert run_command("rank", *arguments, "--rerank", "transport", "--out", out) == 0
     return json.loads(out.read_text("utf-8"))["transport"]["map_at_r"]
 
 
@@ -166,7 +166,7 @@ def labelled(searched, tmp_path_factory):
     return embedded.path, build_index(embedded, folder / "index").path, embeddings, sets, labels
 
 
-def test_evaluate_compares_the_tokens_of_folders_and_indexes(labelled, tmp_path):
+def test_rank_compares_the_tokens_of_folders_and_indexes(labelled, tmp_path):
     *sources, embeddings, sets, labels = labelled
     expected = transported(embeddings, labels, query_tokens=sets)
     for source in sources:
@@ -179,7 +179,7 @@ def test_evaluate_compares_the_tokens_of_folders_and_indexes(labelled, tmp_path)
     assert len(rows) == 12 and (read.tokens.places == sets.take(rows).places).all()
 
 
-def test_evaluate_compares_the_images_of_a_run_with_a_gallery(searched, labelled, tmp_path, capsys):
+def test_rank_compares_the_images_of_a_run_with_a_gallery(searched, labelled, tmp_path, capsys):
     run, files, _ = searched
     folder, index, embeddings, sets, labels = labelled
     test = load_splits(RunModel(run).recipe).test
@@ -191,7 +191,7 @@ def test_evaluate_compares_the_images_of_a_run_with_a_gallery(searched, labelled
     expected = transported(queries, of_queries, embeddings, labels, **both)
     found = evaluated(tmp_path, run, "--gallery", index, "--tokens", 3)
     assert found == pytest.approx(expected, abs=2e-3)
-    assert run_command("evaluate", folder, "--gallery", run, "--rerank", "transport") == 1
+    assert run_command("rank", folder, "--gallery", run, "--rerank", "transport") == 1
     assert "is a run, which keeps no local features" in capsys.readouterr().err
     few = embed_images(run, [write_list(tmp_path / "a.csv", files[:2])], tmp_path / "few", tokens=2)
     with pytest.raises(ValueError, match="different numbers of local features, 2, 4"):

@@ -1,0 +1,251 @@
+"""`gsp-tf rank`: ranking metrics of any embeddings, with their intervals."""
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from gsp_tf._numbers import Count, Size
+from gsp_tf.commands._recipes import require_run
+from gsp_tf.commands.evaluate import AT, TOKENS, check_tokens, rerank_test_images
+
+_MOST_CLASSES = 20
+_UNITS = ", in percent with 95 % intervals"
+_REFUSED = {
+    "rerank": (
+        {"by", "classes_per_group", "metric", "galleries"},
+        "--rerank compares searches by Euclidean distances in one gallery; it takes no --by, "
+        "--classes-per-group or --metric.",
+    ),
+    "classes_per_group": (
+        {"gallery", "exclude_same"},
+        "--classes-per-group takes no --gallery and no --exclude-same.",
+    ),
+    "dims": (
+        {"rerank", "by", "classes_per_group", "galleries"},
+        "--dims compares searches in one gallery; it takes no --rerank, --by or "
+        "--classes-per-group.",
+    ),
+    "by": ({"galleries"}, "--by takes one --gallery at most."),
+}
+
+
+def command(
+    source: str,
+    *,
+    at: list[Count] = (),
+    by: str | None = None,
+    exclude_same: str | None = None,
+    gallery: list[str] = (),
+    classes_per_group: Count | None = None,
+    table: str | None = None,
+    metric: Literal["euclidean", "cosine"] | None = None,
+    rerank: list[str] = (),
+    whitening: str | None = None,
+    tokens: Size | None = None,
+    dims: list[Size] = (),
+    out: str | None = None,
+):
+    """Print ranking metrics of embeddings with their intervals.
+
+    Those of a run are of its last evaluation, which does not change.
+
+    Args:
+        source: Run folder, index, folder that embed wrote, Parquet files with the columns label and
+            embedding, or .npz file.
+        at: Values of K of the ranking metrics; without any, 1, 5 and 10.
+        by: Divide the queries by their class, or by a column such as camera.
+        exclude_same: Column, such as camera or sequence; a query ignores images of its class with
+            the same value.
+        gallery: Search these sources instead, each alone.
+        classes_per_group: Also print grouped Recall@K, among random groups of as many classes,
+            which can be compared between sets of different sizes.
+        table: CSV or Parquet file with the column path and those columns; null takes them from the
+            source, and for a run of a manifest from the manifest.
+        metric: Distance; null is that of the source, or euclidean.
+        rerank: Ways to re-rank: k_reciprocal, query_expansion, database_augmentation, whitening,
+            transport, or all; for embeddings that are not of a run, all is all but transport.
+        whitening: Learn the whitening of --rerank whitening from the matched pairs of these
+            labelled embeddings, such as those of the training images; or a run, for those of its
+            validation images. Null takes the principal components of the searched images.
+        tokens: Local features of an image of a run that transport compares; null is 16. Folders and
+            indexes keep those of embed --tokens.
+        dims: Compare searches by the first dimensions of the embeddings, normalised again, such as
+            16 32 64 (MatryoshkaLoss).
+        out: JSON file for all metrics; null is ranking.json in a run, reranking.json with --rerank,
+            and none for other sources.
+    """
+    is_run = is_run_folder(source)
+    check_tokens(tokens, rerank)
+    columns = _columns(by, exclude_same, table)
+    options = {"rerank": rerank, "classes_per_group": classes_per_group, "dims": dims, "by": by}
+    options |= {"gallery": gallery, "exclude_same": exclude_same, "metric": metric}
+    _refuse_together({**options, "galleries": len(gallery) > 1})
+    if tokens is not None and not is_run:
+        raise ValueError(
+            f"--tokens is for the images of a run; {source} has the local features, if any, that "
+            "gsp-tf embed --tokens gave it."
+        )
+    if whitening is not None and not {"whitening", "all"} & set(rerank):
+        raise ValueError("--whitening is for --rerank whitening; give that too.")
+    at = sorted(set(at)) or AT
+    of_run = rerank and is_run and not gallery  # then `rerank_run` reads the local features
+    if of_run and not (exclude_same or whitening):
+        rerank_test_images(source, rerank, tokens, at, out)
+        return
+    compared = (tokens or TOKENS) if "transport" in rerank and not of_run else None
+    images = read_images(source, gallery, columns, table, tokens=compared, whitening=whitening)
+    if classes_per_group and images.references is not None:
+        raise ValueError(
+            f"--classes-per-group compares the queries with each other, and {source} has a gallery."
+        )
+    sources = images.sources(exclude_same) if exclude_same else {}
+    if of_run:
+        sources["whitening"] = images.whitening
+        rerank_test_images(source, rerank, tokens, at, out, **sources)
+        return
+    if rerank:
+        record = _rerank(source, images, rerank, at, sources)
+    elif dims:
+        record = _rank_prefixes(images, dims, at, metric_of(images, metric), sources)
+    else:
+        record = _rank(images, at, by, metric_of(images, metric), sources)
+        if classes_per_group:
+            found = _rank_groups(images, at, classes_per_group, metric_of(images, metric))
+            record["grouped_recall"] = found
+    if is_run and not rerank:
+        out = out or Path(source) / "ranking.json"
+    write_metrics(record, out)
+
+
+def is_run_folder(source):
+    """Whether a source is a run folder; refuses a path where nothing is."""
+    is_run = (Path(source) / "recipe.yaml").is_file()
+    if is_run or not Path(source).exists():
+        require_run(source)
+    return is_run
+
+
+def read_images(source, gallery, columns=(), table=None, **options):
+    """The images of `ranked_images`, after its notes are printed."""
+    from gsp_tf.serving import ranked_images
+
+    images = ranked_images(source, gallery, columns, table, **options)
+    for note in images.notes:
+        print(f"note: {note}")
+    return images
+
+
+def metric_of(images, metric):
+    """The distance to compare images by: the one that is given, or theirs."""
+    if metric == "euclidean" and images.metric == "cosine" and images.references is not None:
+        raise ValueError(
+            "An index with cosine distances holds vectors of length 1, which have no Euclidean "
+            "distances to others; leave --metric out, or give cosine."
+        )
+    return metric or images.metric or "euclidean"
+
+
+def write_metrics(record, out):
+    """Write metrics to a JSON file, if there is one."""
+    if out is not None:
+        from gsp_tf._files import replace_text
+
+        replace_text(out, json.dumps(record, indent=2) + "\n")
+        print(f"Metrics: {out}")
+
+
+def _columns(by, exclude_same, table):
+    """The columns that are read beside the classes."""
+    if exclude_same == "class":
+        raise ValueError("--exclude-same takes a column such as camera; class leaves no positive.")
+    columns = [column for column in (by, exclude_same) if column not in (None, "class")]
+    if table is not None and not columns:
+        raise ValueError("--table has the columns of --by and --exclude-same; name one of them.")
+    return list(dict.fromkeys(columns))
+
+
+def _refuse_together(options):
+    given = {name for name, value in options.items() if value}
+    for name, (others, text) in _REFUSED.items():
+        if name in given and given & others:
+            raise ValueError(text)
+
+
+def _rank(images, at, by, metric, sources):
+    """Print ranking metrics in all galleries, and by group; what to write."""
+    from gsp_tf.evaluation import gallery_metrics, ranking_metrics
+    from gsp_tf.runs import print_ranking, print_rankings, ranking_record
+
+    queries = images.queries, images.query_labels
+    names = ["precision_at_1", "map_at_r", f"ndcg_at_{at[-1]}"]
+    if images.galleries is not None and len(set(images.galleries)) > 1:
+        references = images.galleries, images.references, images.reference_labels
+        found = gallery_metrics(*queries, *references, at, metric, **sources)
+        for gallery in sorted(set(images.galleries.tolist()) - set(found)):
+            print(
+                f"note: {gallery} is left out: no query has an image of its class there, or all "
+                "its images are of one class."
+            )
+        print_rankings(f"The same queries in each gallery{_UNITS}", "gallery", found, names)
+        return {"galleries": {name: ranking_record(of) for name, of in found.items()}}
+    found = ranking_metrics(
+        *queries, images.references, images.reference_labels, at, metric, **sources
+    )
+    print_ranking(found, at)
+    record = {"all": ranking_record(found)}
+    if by is not None:
+        groups = found.by(images.groups(by))
+        record[f"by {by}"] = {name: ranking_record(of) for name, of in groups.items()}
+        title = f"Queries by {by}"
+        if by == "class" and len(groups) > _MOST_CLASSES:
+            worst = sorted(groups, key=lambda name: record["by class"][name]["map_at_r"])
+            groups = {name: groups[name] for name in worst[:_MOST_CLASSES]}
+            title = (
+                f"The {_MOST_CLASSES} of {len(record['by class'])} classes with the lowest MAP@R"
+            )
+        print_rankings(title + _UNITS, by, groups, names)
+    return record
+
+
+def _rank_groups(images, at, classes_per_group, metric):
+    """Print grouped Recall@K in random groups of classes; what to write."""
+    from gsp_tf.evaluation import grouped_recall
+    from gsp_tf.runs import percent
+
+    found = grouped_recall(images.queries, images.query_labels, classes_per_group, at, metric)
+    print(f"Among random groups of {classes_per_group} classes, in percent:")
+    for k, estimate in zip(at, found.values(), strict=True):
+        print(f"  grouped Recall@{k} {percent(estimate)}")
+    return {"classes_per_group": classes_per_group} | {name: [*of] for name, of in found.items()}
+
+
+def _rank_prefixes(images, dims, at, metric, sources):
+    """Print ranking metrics of prefixes of the embeddings; what to write."""
+    from gsp_tf.runs import prefix_metrics, print_rankings, ranking_record
+
+    searched = images.queries, images.query_labels, images.references, images.reference_labels
+    found = prefix_metrics(sorted(set(dims)), *searched, at=at, metric=metric, **sources)
+    names = [*(f"recall_at_{k}" for k in at), "map_at_r"]
+    rows = {f"{dim:,}": metrics for dim, metrics in found.items()}
+    print_rankings(f"The first dimensions of the embeddings{_UNITS}", "dimensions", rows, names)
+    return {"dims": {str(dim): ranking_record(metrics) for dim, metrics in found.items()}}
+
+
+def _rerank(source, images, methods, at, sources):
+    """Print metrics of ways to re-rank images that are not of a run; what to write."""
+    from gsp_tf.evaluation import RERANKINGS, reranking_metrics
+    from gsp_tf.runs import print_reranking, reranking_record
+
+    if images.metric == "cosine":
+        raise ValueError(
+            f"--rerank compares Euclidean distances; the embeddings of {source} or of its gallery "
+            "are for cosine distances."
+        )
+    methods = RERANKINGS[:-1] if "all" in methods else methods
+    searched = images.queries, images.query_labels, images.references, images.reference_labels
+    tokens = images.query_tokens, images.reference_tokens
+    results = reranking_metrics(
+        *searched, methods, at, *tokens, **sources, whitening=images.whitening
+    )
+    print_reranking(results)
+    return reranking_record(results)

@@ -42,8 +42,8 @@ def test_a_pair_of_recipes_differs_in_the_pooling_only():
 def test_a_recipe_is_resolved_once():
     recipe = load_recipe([], ["--pooling.num_prototypes=8"])
     assert resolved(recipe) is recipe
-    with pytest.raises(ValueError, match="pooling.num_prototypes"):
-        resolved(replace(recipe, pooling=ClassRecipe("gsp", {"num_prototypes": 0})))
+    with pytest.raises(ValueError, match="pooling.prototypes"):
+        resolved(replace(recipe, pooling=ClassRecipe("gsp", {"prototypes": 8})))
 
 
 def test_round_trip_of_a_resolved_recipe(tmp_path):

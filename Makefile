@@ -1,5 +1,6 @@
 # `make demo` trains and compares GAP and GSP; `make test` runs all tests, `make bench` all
-# benchmarks, `make docs` builds the documentation in site/. All set up .venv first.
+# benchmarks, `make docs` builds the documentation in site/. All set up .venv first: `make demo`
+# what the library needs, the others all that they try.
 # `make test-torch` runs the tests of operations, layers, losses and trainings on PyTorch, and
 # `make test-jax` on JAX.
 # `make reference-pml` writes what pytorch-metric-learning computes, in .venv-pml, for the tests,
@@ -11,6 +12,7 @@
 PYTHON ?= python3
 VENV := .venv
 INSTALLED := $(VENV)/.installed
+COMPLETE := $(VENV)/.complete
 
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist worksteal
 ON_EVERY_BACKEND := tests/ops tests/layers tests/losses \
@@ -43,19 +45,19 @@ test test-torch test-jax: export PYTHONDONTWRITEBYTECODE =
 demo: $(INSTALLED)
 	$(VENV)/bin/gsp-tf demo
 
-test: $(INSTALLED)
+test: $(COMPLETE)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(PYTEST)
 
-test-torch test-jax: test-%: $(INSTALLED)
+test-torch test-jax: test-%: $(COMPLETE)
 	KERAS_BACKEND=$* $(PYTEST) $(ON_EVERY_BACKEND)
 
-bench: $(INSTALLED)
+bench: $(COMPLETE)
 	$(VENV)/bin/gsp-tf bench
 
 docs: export NO_MKDOCS_2_WARNING = 1
-docs: $(INSTALLED)
+docs: $(COMPLETE)
 	$(VENV)/bin/python -m mkdocs build --strict
 
 package: $(PACKAGE)/.installed
@@ -74,7 +76,7 @@ $(PACKAGE)/.installed: requirements-package.txt
 	touch $@
 
 check-addons: export TF_CPP_MIN_LOG_LEVEL = 3
-check-addons: $(INSTALLED) $(ADDONS)/.installed
+check-addons: $(COMPLETE) $(ADDONS)/.installed
 	$(ADDONS)/bin/python tools/addons/reference.py $(ADDONS)/reference.npz
 	$(VENV)/bin/python tools/addons/compare.py $(ADDONS)/reference.npz
 
@@ -100,7 +102,7 @@ reference-similarity: export TF_USE_LEGACY_KERAS = 1
 reference-similarity: $(SIMILARITY)/.installed
 	$(SIMILARITY)/bin/python tools/pml/similarity.py tests/oracles/losses_similarity.npz
 
-reference-signatures: $(INSTALLED)
+reference-signatures: $(COMPLETE)
 	rm -rf build/libraries
 	$(VENV)/bin/python -m pip download --no-deps --only-binary :all: --python-version 3.11 \
 		--platform manylinux2014_x86_64 --dest build/libraries $(LIBRARIES)
@@ -122,13 +124,22 @@ $(PML)/.installed: requirements-pml.txt
 	$(PML)/bin/python -m pip install -r requirements-pml.txt
 	touch $@
 
-$(INSTALLED): requirements.txt setup.cfg pyproject.toml
+$(INSTALLED): requirements.txt requirements-demo.txt setup.cfg pyproject.toml
+	$(call install,requirements-demo.txt)
+	touch $@
+
+$(COMPLETE): requirements.txt requirements-test.txt setup.cfg pyproject.toml
+	test ! -x $(VENV)/bin/python || $(VENV)/bin/python -m pip uninstall --yes tensorflow-cpu
+	$(call install,requirements-test.txt)
+	touch $(INSTALLED) $@
+
+define install
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --upgrade pip
-	$(VENV)/bin/python -m pip install -r requirements.txt
+	$(VENV)/bin/python -m pip install -r $(1)
 	$(VENV)/bin/python -m pip install --no-deps -e .
-	touch $@
+endef
 
 $(ADDONS)/.installed: requirements-addons.txt
 	$(ADDONS_PYTHON) -c 'import sys; sys.exit(not (3, 9) <= sys.version_info < (3, 12) and "TensorFlow Addons needs Python 3.9 to 3.11, found " + sys.version.split()[0] + "; make check-addons ADDONS_PYTHON=... names another")'

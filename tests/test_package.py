@@ -104,3 +104,15 @@ def test_one_version():
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     assert config["metadata"]["version"] == "attr: gsp_tf._version.__version__"
+
+
+def test_the_demo_installs_what_the_library_needs_and_no_more():
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+
+    def names(text):
+        lines = [line for line in text.splitlines() if line and line[0] not in "#-"]
+        return {re.match(r"[\w-]+", line)[0] for line in lines} - {"tensorflow-cpu"}
+
+    demo = "\n".join((ROOT / f"requirements{end}.txt").read_text("utf-8") for end in ("", "-demo"))
+    assert names(demo) == names(config["options"]["install_requires"])

@@ -120,7 +120,7 @@ def main(folders: tuple[str, ...] = FOLDERS, seeds: tuple[int, ...] = (0, 1, 2))
                 continue
             path = RUNS / f"{name}-{seed}"
             command = ["train", photographs(name), "--seed", seed, "--run", path]
-            command = [sys.executable, "-m", "gsp_tf", *map(str, command), "--skip_unreadable"]
+            command = [sys.executable, "-m", "gsp_tf", *map(str, command)]
             subprocess.run(command, check=True)
             found = [(f"{name} {rung}", seed, what, value) for rung, what, value in rows(path)]
             records.add(OUT, found)

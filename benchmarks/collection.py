@@ -27,7 +27,7 @@ from results import Ratio, Table, main
 from gsp_tf.data import FileImages, read_image
 from gsp_tf.recipe import BackboneRecipe, DataRecipe, EmbeddingRecipe, EvaluationRecipe, Recipe
 from gsp_tf.runs import RunFolder, build_learner, evaluation_batches
-from gsp_tf.serving import (
+from gsp_tf.search import (
     BatchEmbedder,
     EmbeddingsFolder,
     Shard,

@@ -30,7 +30,7 @@ from gsp_tf import backbones
 from gsp_tf.data import FileImages
 from gsp_tf.recipe import BackboneRecipe, DataRecipe, Recipe, TrainingRecipe
 from gsp_tf.runs import RunFolder, build_learner, evaluation_batches, load_splits
-from gsp_tf.serving import RunModel
+from gsp_tf.search import RunModel
 from gsp_tf.training import inference
 
 NETWORK, SIDE = "efficientnet_lite0", 224

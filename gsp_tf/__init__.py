@@ -15,24 +15,24 @@ if TYPE_CHECKING:
         backbones,
         data,
         evaluation,
-        explore,
+        export,
         layers,
         losses,
         ops,
         recipe,
         runs,
-        serving,
+        search,
         training,
         tuning,
         visual,
     )
-    from gsp_tf.serving import from_pretrained, save_pretrained
+    from gsp_tf.export import from_pretrained, save_pretrained
 
 __all__ = [
     "backbones",
     "data",
     "evaluation",
-    "explore",
+    "export",
     "from_pretrained",
     "layers",
     "losses",
@@ -40,7 +40,7 @@ __all__ = [
     "recipe",
     "runs",
     "save_pretrained",
-    "serving",
+    "search",
     "training",
     "tuning",
     "visual",

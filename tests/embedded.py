@@ -6,12 +6,12 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from gsp_tf._metadata import ModelInfo, Preprocessing, write_entries
 from gsp_tf.recipe import load_recipe
 from gsp_tf.runs import RunFolder, build_learner
-from gsp_tf.serving import EmbeddingsFolder
-from gsp_tf.serving._metadata import ModelInfo, Preprocessing, write_entries
-from gsp_tf.serving.embedding import Shard
-from gsp_tf.serving.embedding.folder import EmbeddingsMetadata, ImageList, Outcome
+from gsp_tf.search import EmbeddingsFolder
+from gsp_tf.search.embedding import Shard
+from gsp_tf.search.embedding.folder import EmbeddingsMetadata, ImageList, Outcome
 
 KINDS = ("exact", "sq8", "hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq")
 

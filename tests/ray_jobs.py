@@ -14,7 +14,7 @@ SHARD_SIZE = 8
 DRIVER = """
 import os, signal, sys, tempfile
 from gsp_tf.cli import main
-from gsp_tf.serving.embedding import workers
+from gsp_tf.search.embedding import workers
 
 os.environ["GSP_TF_TEST"], tempfile.tempdir = sys.argv[1:3]
 os.environ.pop("RAY_ADDRESS", None)
@@ -23,7 +23,7 @@ class Worker:
     def __init__(self, *arguments):
         self.killed = os.path.join(os.environ["GSP_TF_TEST"], "killed")
         if os.path.exists(self.killed):
-            from gsp_tf.serving.embedding.workers import _ShardEmbedder
+            from gsp_tf.search.embedding.workers import _ShardEmbedder
             self.write = _ShardEmbedder(*arguments)
 
     def __call__(self, batch):
@@ -38,7 +38,7 @@ main(sys.argv[3:])
 
 # Runs before a command whose workers are to be calls in its own process.
 WITHOUT_RAY = """
-from gsp_tf.serving.embedding import workers
+from gsp_tf.search.embedding import workers
 from ray_jobs import ray_without_processes
 workers.ray_session = ray_without_processes
 """

@@ -16,7 +16,7 @@ import pytest
 from digit_runs import run_command
 from IPython.core.interactiveshell import InteractiveShell
 
-from gsp_tf.serving import RunModel
+from gsp_tf.search import RunModel
 
 ROOT = Path(__file__).parent.parent
 

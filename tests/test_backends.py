@@ -12,7 +12,7 @@ from digit_runs import run_command
 from on_backends import outcomes
 
 from gsp_tf.runs import RunFolder
-from gsp_tf.serving import RunModel
+from gsp_tf.search import RunModel
 
 FOLDER = Path(__file__).parent
 

@@ -8,10 +8,10 @@ import pytest
 
 from gsp_tf._files import csv_cell, csv_text
 from gsp_tf.data.datasets.manifest import read_rows
-from gsp_tf.serving._tables import write_table
-from gsp_tf.serving.embedding import EmbeddingsFolder
-from gsp_tf.serving.embedding._listing import list_images
-from gsp_tf.serving.image_table import ImageTable
+from gsp_tf.search._tables import write_table
+from gsp_tf.search.embedding import EmbeddingsFolder
+from gsp_tf.search.embedding._listing import list_images
+from gsp_tf.search.image_table import ImageTable
 
 # https://owasp.org/www-community/attacks/CSV_Injection
 BEGINNINGS = ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"]

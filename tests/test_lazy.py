@@ -11,7 +11,7 @@ import pytest
 import gsp_tf
 from gsp_tf._lazy import _origins, _registered_names
 
-PACKAGES = ("data", "evaluation", "runs", "serving", "visual")
+PACKAGES = ("data", "evaluation", "export", "runs", "search", "visual")
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -46,7 +46,7 @@ def command(
 
     from gsp_tf._console import counted, listed
     from gsp_tf.evaluation import classes_for_interval
-    from gsp_tf.serving import calibrate, labelled_embeddings
+    from gsp_tf.search import calibrate, labelled_embeddings
 
     read = labelled_embeddings(source, seed=seed)
     for note in read.notes:

@@ -36,7 +36,7 @@ def command(
     """
     run = run and run_folder(run)
     from gsp_tf._console import counted, printable
-    from gsp_tf.serving import find_label_errors
+    from gsp_tf.search import find_label_errors
 
     found = find_label_errors(sources, out, run, k, metric, table)
     show_new(found)

@@ -41,7 +41,7 @@ def command(
     """
     run = run and run_folder(run)
     from gsp_tf._console import counted
-    from gsp_tf.serving import find_duplicates
+    from gsp_tf.search import find_duplicates
 
     recipe = None
     if splits is not None:

@@ -30,6 +30,6 @@ def command(
             --rerank transport. 0 keeps none.
     """
     run = run_folder(run)
-    from gsp_tf.serving import embed_images
+    from gsp_tf.search import embed_images
 
     show_embeddings(embed_images(run, images, out, shard_size, tokens))

@@ -31,6 +31,6 @@ def command(
         shard_size: Images per file; an unfinished file is embedded again after a worker is killed.
     """
     run = run_folder(run)
-    from gsp_tf.serving import embed_collection
+    from gsp_tf.search import embed_collection
 
     show_embeddings(embed_collection(run, source, out, workers, cpus_per_worker, shard_size))

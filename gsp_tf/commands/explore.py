@@ -34,6 +34,6 @@ def command(
             there is one.
     """
     run = run_folder(run)
-    from gsp_tf.explore import explore_run
+    from gsp_tf.search import explore_run
 
     explore_run(run, index, host, port, k, max_upload_mb, allowed_host, thresholds)

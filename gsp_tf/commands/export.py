@@ -35,7 +35,7 @@ def command(
     if format != "keras" and "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = "tensorflow"  # loads the models of every backend
 
-    from gsp_tf.serving import export_run
+    from gsp_tf.export import export_run
 
     print(f"Exported: {export_run(run, format, out, attributes, pooling_weights)}")
     show_untrained(run)

@@ -53,7 +53,7 @@ def command(
             100,000.
     """
     from gsp_tf._console import counted
-    from gsp_tf.serving import Index, build_index, change_index, verify_index
+    from gsp_tf.search import Index, build_index, change_index, verify_index
 
     changes = _given(add, replace, delete or None)
     building, comparing = _given(kind, metric, rescore, dim), _given(recall, sample)
@@ -125,7 +125,7 @@ def _compare(folder, out, recall, sample, metric, dim):
     from rich.console import Console
     from rich.table import Table
 
-    from gsp_tf.serving import compare_indexes
+    from gsp_tf.search import compare_indexes
 
     options = {"recall": recall, "most_vectors": sample, "metric": metric, "dim": dim}
     options = {name: value for name, value in options.items() if value is not None}

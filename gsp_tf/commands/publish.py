@@ -20,7 +20,7 @@ def command(run: str, *, out: str | None = None, license: str | None = None):
     """
     require_run(run)
 
-    from gsp_tf.serving import save_pretrained
+    from gsp_tf.export import save_pretrained
 
     place = save_pretrained(run, out or f"{run}/pretrained", license)
     show_untrained(run)

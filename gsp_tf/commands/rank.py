@@ -127,7 +127,7 @@ def is_run_folder(source):
 
 def read_images(source, gallery, columns=(), table=None, **options):
     """The images of `ranked_images`, after its notes are printed."""
-    from gsp_tf.serving import ranked_images
+    from gsp_tf.search import ranked_images
 
     images = ranked_images(source, gallery, columns, table, **options)
     for note in images.notes:

@@ -79,19 +79,19 @@ def command(
         raise ValueError("--table has the column of --exclude-same; give that too.")
     import functools
 
-    from gsp_tf import serving
+    from gsp_tf import search
     from gsp_tf._console import counted
 
     if is_index and index is not None:
         raise ValueError(f"{run} is an index already; give it or --index, not both.")
-    opened = serving.open_index(run, run if is_index else index, mapped)
+    opened = search.open_index(run, run if is_index else index, mapped)
     if dim is not None:
-        opened = serving.PrefixIndex.of(opened, dim)
+        opened = search.PrefixIndex.of(opened, dim)
     searched = opened, None
     if not is_index:
-        searched = serving.RunModel(run), opened
+        searched = search.RunModel(run), opened
         opened.check_model(searched[0])
-    decided = serving.find_thresholds(thresholds, opened.metadata.model, run, opened)
+    decided = search.find_thresholds(thresholds, opened.metadata.model, run, opened)
     excluded = None if exclude_same is None else _excluded_by(exclude_same, table, opened)
     if out is not None or any(map(_holds_many, images)):
         if html is not False:
@@ -99,12 +99,12 @@ def command(
         out = Path(run) / "neighbours.csv" if out is None else out
         options = k, thresholds, rerank, where
         options = *options, None, excluded, whitening
-        done = serving.search_many(searched[0], images, out, searched[1], *options)
+        done = search.search_many(searched[0], images, out, searched[1], *options)
         _report(done, decided, rerank)
         return
     ids = None if excluded is None else excluded(images)
     options = k, decided, rerank, ids, where, None, whitening
-    found = serving.search(searched[0], images, searched[1], *options)
+    found = search.search(searched[0], images, searched[1], *options)
     if k > len(opened):
         print(f"The index holds {counted(len(opened), 'image')}, fewer than --k {k:,}.")
     for image, neighbours in zip(images, found, strict=True):
@@ -113,8 +113,8 @@ def command(
         print(decided.summary())
     if html is not False:
         page = html or Path(run) / "search.html"
-        pairs = functools.partial(serving.explain_neighbours, searched[0]) if why else None
-        print(f"Page: {serving.write_neighbours(page, images, found, opened, pairs, decided)}")
+        pairs = functools.partial(search.explain_neighbours, searched[0]) if why else None
+        print(f"Page: {search.write_neighbours(page, images, found, opened, pairs, decided)}")
 
 
 def _holds_many(source):
@@ -128,7 +128,7 @@ def _excluded_by(column, table, index):
     import numpy as np
 
     from gsp_tf._console import listed
-    from gsp_tf.serving import ImageTable
+    from gsp_tf.search import ImageTable
 
     paths = index.paths(index.ids)
 

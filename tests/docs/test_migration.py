@@ -30,7 +30,19 @@ AT_DEFAULTS = [
     and param.values[1] in PAGES["TABLE"]["pytorch_metric_learning"]["losses over pairs"]
     and not param.id.endswith(("SelfSupervisedLoss", "VICRegLoss", "MultipleLosses"))
 ]
-SUBPACKAGES = ("backbones", "data", "evaluation", "layers", "serving", "training", "visual")
+SUBPACKAGES = {
+    name: getattr(gsp_tf, name)
+    for name in [
+        "backbones",
+        "data",
+        "evaluation",
+        "export",
+        "layers",
+        "search",
+        "training",
+        "visual",
+    ]
+}
 
 
 def call(text):
@@ -59,7 +71,6 @@ def values():
     outputs = {name: keras.layers.Dense(2)(inputs) for name in ("embedding", "class")}
     return (
         {name: getattr(losses, name) for name in losses.__all__}
-        | {name: getattr(gsp_tf, name) for name in SUBPACKAGES}
         | {
             "K": 4, "Tn": 10, "backbone": model, "centers_per_class": 3,
             "class_names": class_names, "classes_per_batch": 4, "dataset": [(embeddings, labels)],
@@ -85,7 +96,7 @@ def test_a_row_runs_and_names_every_parameter(library, row, values):
     _, parameters, defaults = call(SIGNATURES[library][name])
     assert {*arguments} <= {*parameters}
     for expression in ours:
-        eval(expression, values | defaults | arguments)
+        eval(expression, values | defaults | arguments | SUBPACKAGES)
     if ours and not PAGES["WHOLE"].match(name):
         page = (ROOT / f"docs/migration/{library}.md").read_text("utf-8")
         introduction = page.split("<!-- table")[0]

@@ -19,7 +19,6 @@ from gsp_tf import _files, backbones
 from gsp_tf.cli import main
 from gsp_tf.data import load_folder
 from gsp_tf.evaluation import ranking_metrics
-from gsp_tf.explore import server
 from gsp_tf.runs import (
     Run,
     RunFolder,
@@ -30,8 +29,9 @@ from gsp_tf.runs import (
     pretrained_run,
 )
 from gsp_tf.runs._embeddings import embed_test_images, kept_embeddings
-from gsp_tf.serving import EmbeddingsFolder, Index, RunModel
-from gsp_tf.serving.embedding import workers
+from gsp_tf.search import EmbeddingsFolder, Index, RunModel
+from gsp_tf.search.embedding import workers
+from gsp_tf.search.explore import server
 from gsp_tf.training import embed
 
 SMALL = ["--data.image_size", "32", "--training.epochs", "2", "--training.steps_per_epoch", "2"]

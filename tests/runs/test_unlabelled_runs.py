@@ -11,7 +11,7 @@ from gsp_tf.losses import CrossBatchMemory, SemiSupervisedLoss
 from gsp_tf.recipe import load_recipe, save_recipe
 from gsp_tf.runs import Run, build_learner, load_splits
 from gsp_tf.runs._inputs import ImageInputs
-from gsp_tf.serving.cleaning._images import _of_recipe
+from gsp_tf.search.cleaning._images import _of_recipe
 
 ALONE = """
 data:

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from gsp_tf.data import read_image
-from gsp_tf.serving import image_tile
+from gsp_tf.search import image_tile
 from gsp_tf.visual import search_page, write_search_page
 
 

@@ -1,0 +1,208 @@
+"""Folders with a model, its recipe, results and model card, to publish and to load again."""
+
+import dataclasses
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import keras
+
+from gsp_tf._files import file_sha256, new_folder, refuse_existing, replace_text
+from gsp_tf._metadata import versions
+from gsp_tf._typing import PathLike
+from gsp_tf.export._hub import checked_repository, download, is_on_hub, upload
+from gsp_tf.export._model_card import model_card
+from gsp_tf.export._served_embedder import ServedEmbedder
+from gsp_tf.export.metadata import (
+    CARD,
+    ExportMetadata,
+    check_files,
+    describe,
+    public_recipe,
+    without_place,
+)
+from gsp_tf.export.runs import KERAS_NAME, compare, train_classes
+from gsp_tf.runs import RunFolder
+from gsp_tf.search import RunModel, find_thresholds
+from gsp_tf.training import first_output
+
+_MODEL, _METADATA = "model.keras", "metadata.json"
+_FILES = (_MODEL, CARD, _METADATA, "thresholds.json", "recipe.yaml", "metrics.json")
+
+
+def save_pretrained(
+    model: keras.Model | RunModel | PathLike,
+    folder: PathLike,
+    license: str | None = None,
+) -> Path | str:
+    """Write a model to a folder to publish, or upload it to Hugging Face, with a model card.
+
+    The folder holds `model.keras` (without the optimizer), `metadata.json` (with checksums) and
+    `README.md` (the card, which you may edit). For a run it also holds `recipe.yaml`,
+    `metrics.json` and, if the run was calibrated, `thresholds.json`: such a folder is itself a run
+    folder for `gsp-tf embed`, `index` and `search`. Folders are cut from the paths in the recipe,
+    and trackers are left out. The saved model is loaded and compared with the original before the
+    folder appears.
+
+    Args:
+        model: a run folder, its `RunModel`, or a functional or sequential Keras model from images
+            `(B, H, W, channels)` to embeddings `(B, D)`. For a `MetricLearner`, its embedder is
+            saved.
+        folder: folder to create, or "hf://USER/NAME", a repository on Hugging Face, which is
+            created unless it exists; its files of these names are replaced. The last part is the
+            name of the model in the card.
+        license: licence of the model, an identifier of Hugging Face such as "apache-2.0".
+
+    Returns:
+        The folder, or the address on Hugging Face.
+
+    Raises:
+        FileExistsError: if the folder exists.
+        FileNotFoundError: if `model` is a path and no run folder.
+        ImportError: if huggingface_hub is needed and not installed.
+        OSError: if nobody is logged in at Hugging Face, or the upload fails.
+        ValueError: if the model is of another kind, the run is an ensemble, its files do not
+            match, or the saved model deviates by more than 1e-5.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> embedder = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Flatten()])
+        >>> with TemporaryDirectory() as folder:
+        ...     saved = save_pretrained(embedder, f"{folder}/flat", license="apache-2.0")
+        ...     from_pretrained(saved).output_shape
+        (None, 192)
+    """
+    if not is_on_hub(folder):
+        return _save(model, folder, license)
+    repository = checked_repository(folder)
+    with TemporaryDirectory() as place:
+        saved = Path(place, Path(repository).name)
+        upload(_save(model, saved, license, repository), folder, _FILES)
+    return str(folder)
+
+
+def from_pretrained(source: PathLike, revision: str | None = None) -> keras.Model:
+    """Load the embedder of a published model, an exported one or a run.
+
+    Args:
+        source: folder of `save_pretrained` or of `export_run` with the format "keras", run folder,
+            or "hf://USER/NAME", a model on Hugging Face that huggingface_hub downloads.
+        revision: branch, tag or commit of a model on Hugging Face; `None` is its main branch.
+
+    Returns:
+        Keras model from images, float `(B, S, S, channels)` with pixels in [0, 255], to embeddings.
+
+    Raises:
+        FileNotFoundError: if the folder holds no model.
+        ImportError: if huggingface_hub is needed and not installed.
+        OSError: if the download fails.
+        ValueError: if a file is damaged, or is not the one that `metadata.json` lists.
+
+    Example:
+        >>> from_pretrained("no/such/folder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/folder holds no model: it has no model.keras or embedder.keras.
+    """
+    folder = _folder_of(source, revision)
+    if (folder / _METADATA).is_file():
+        metadata = ExportMetadata.read(folder)
+        check_files(folder, metadata, may_have_more=True)
+        if _model_path(folder).name not in metadata.sha256:
+            raise ValueError(
+                f"{folder / _METADATA} does not list {_model_path(folder).name}, so the model may "
+                "be another one. gsp-tf publish writes the folder again."
+            )
+    return _load(folder)
+
+
+def _save(model, folder, license, repository=None):
+    """Write a model to a folder; `repository` is where it will be on Hugging Face, if known."""
+    refuse_existing(folder)
+    if isinstance(model, keras.Model):
+        embedder, run = getattr(model, "embedder", model), None
+        if not getattr(embedder, "outputs", None):
+            raise ValueError(
+                "The model must be functional or sequential, with known inputs and outputs; "
+                f"received a {type(embedder).__name__}."
+            )
+        whole = embedder
+    else:
+        run = model if isinstance(model, RunModel) else RunModel(model)
+        whole = run.folder.learner(compile=False)  # the file of the run holds its optimizer too
+        embedder = whole.embedder
+    with new_folder(folder) as temporary:
+        whole.save(temporary / _MODEL)
+        shape = embedder.inputs[0].shape
+        compare(_outputs_of(embedder), _outputs_of(_load(temporary)), shape)
+        name = Path(folder).name
+        if run is None:
+            metadata, recipe = _of_model(embedder, name), None
+        else:
+            recipe = public_recipe(run.recipe)
+            metadata = _of_run(run, recipe, embedder, name, temporary)
+        metadata.with_checksums(temporary).write(temporary)
+        card = model_card(metadata, recipe, license, repository or f"USER/{name}")
+        replace_text(temporary / CARD, card)  # to be edited
+    return Path(folder)
+
+
+def _folder_of(source, revision):
+    """The folder of a source, downloaded if it is on Hugging Face."""
+    if is_on_hub(source):
+        return download(source, revision, _FILES)
+    if revision is not None:
+        raise ValueError(f"A revision is of a model on Hugging Face; {source} is a folder.")
+    return Path(source)
+
+
+def _load(folder):
+    """The embedder in a folder."""
+    model = RunFolder.load(_model_path(folder))
+    return getattr(model, "embedder", model)
+
+
+def _model_path(folder):
+    """The file of the model in a folder."""
+    path = next((folder / n for n in (_MODEL, KERAS_NAME) if (folder / n).is_file()), None)
+    if path is None:
+        raise FileNotFoundError(f"{folder} holds no model: it has no {_MODEL} or {KERAS_NAME}.")
+    return path
+
+
+def _outputs_of(embedder):
+    return lambda images: {"embedding": first_output(embedder(images, training=False))}
+
+
+def _of_run(run, public, embedder, name, folder):
+    """The metadata of a run; writes its recipe, results and thresholds."""
+    metrics = run.folder.metrics()
+    thresholds = find_thresholds(None, run.info, run.folder.path, metric=None)
+    published = RunFolder(folder)
+    published.write_recipe(public)
+    published.update_metrics(**metrics)
+    if thresholds is not None:
+        info = {"sha256": file_sha256(folder / _MODEL), "run": name}
+        ours = dataclasses.replace(run.info, **info)  # the same model in a file of its own
+        without_place(dataclasses.replace(thresholds, model=ours)).write(folder / "thresholds.json")
+    served, classes = ServedEmbedder(embedder), train_classes(run)
+    described = describe(folder, "keras", served, run.recipe, metrics, classes, thresholds, ())
+    return dataclasses.replace(described, name=name)
+
+
+def _of_model(embedder, name):
+    """The metadata of a model without a run."""
+    (images, *_), (output, *_) = embedder.inputs, embedder.outputs
+    inputs = {"dtype": "float32", "shape": list(images.shape), "minimum": 0, "maximum": 255}
+    return ExportMetadata(
+        format="keras",
+        name=name,
+        inputs={"images": inputs},
+        outputs={"embedding": list(output.shape)},
+        preprocessing={},
+        train_classes=None,
+        metrics={},
+        recipe={},
+        thresholds=None,
+        versions=versions("keras", keras.backend.backend()),
+        sha256={},
+    )

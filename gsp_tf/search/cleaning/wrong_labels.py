@@ -1,0 +1,135 @@
+"""Images whose labels disagree with those of their neighbours."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from gsp_tf._console import counted
+from gsp_tf._files import locked
+from gsp_tf._typing import PathLike
+from gsp_tf.evaluation import LabelVotes, label_votes
+from gsp_tf.search._tables import write_table
+from gsp_tf.search.cleaning._images import read_images
+from gsp_tf.search.cleaning._pages import write_labels_page
+
+
+class LabelErrors(NamedTuple):
+    """Images that probably have a wrong label, and the suggested ones.
+
+    Args:
+        names: texts `(N,)`, paths of the images with a label and an embedding.
+        labels: integers `(N,)`, rows of `class_names`.
+        class_names: C texts.
+        votes: `LabelVotes` of these images.
+        ranked: rows of the images whose neighbours disagree, the clearest first.
+        alone: rows of the images that are the only one of their class, which are not judged.
+        problems: dict from files that cannot be read to the reason.
+        num_unlabelled: number of images without a label.
+        num_new: number of images that were embedded; `None` without a model.
+        table: the CSV or Parquet file.
+        page: the HTML file.
+
+    Example:
+        >>> LabelErrors._fields[:2]
+        ('names', 'labels')
+    """
+
+    names: np.ndarray
+    labels: np.ndarray
+    class_names: list[str]
+    votes: LabelVotes
+    ranked: np.ndarray
+    alone: np.ndarray
+    problems: dict[str, str]
+    num_unlabelled: int
+    num_new: int | None
+    table: Path
+    page: Path
+
+
+def find_label_errors(
+    sources: PathLike | Sequence[PathLike],
+    out: PathLike,
+    run: PathLike | None = None,
+    k: int = 10,
+    metric: Literal["euclidean", "cosine"] | None = None,
+    table: Literal["csv", "parquet"] = "csv",
+) -> LabelErrors:
+    """Finds images whose nearest neighbours have another label, and writes a table and a page.
+
+    The images are ranked by the score of `label_votes`. Nothing is changed: whether a label is
+    wrong is for a person to decide.
+
+    Args:
+        sources: as for `find_duplicates`; the images need labels.
+        out: folder to write. Embeddings of image files are kept in it.
+        run: run folder of the model that embeds images; `None` means that of the sources, if one is
+            a run.
+        k: number of neighbours that vote.
+        metric: the distance; `None` means that of the sources, else "euclidean".
+        table: format of the table.
+
+    Returns:
+        `LabelErrors`.
+
+    Raises:
+        BlockingIOError: if another process is writing the folder.
+        FileNotFoundError: if a source does not exist.
+        ValueError: if a source cannot be used, there are no embeddings, or too few labelled images.
+
+    Example:
+        >>> find_label_errors("no/such/folder", "label_errors")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/folder does not exist.
+    """
+    out = Path(out)
+    with locked(out):
+        images = read_images(sources, run, out)
+        if images.embeddings is None:
+            raise ValueError(
+                "Neighbours are found by embeddings; name the run whose model embeds the images "
+                "(--run RUN)."
+            )
+        has_label = np.array([label is not None for label in images.labels])
+        rows = images.readable[has_label[images.readable]]
+        if len(rows) < 3:
+            raise ValueError(
+                f"Three images with labels or more are needed; received {len(rows)} among "
+                f"{counted(len(images.names), 'image')}."
+            )
+        class_names, labels = np.unique([images.labels[row] for row in rows], return_inverse=True)
+        metric = metric or images.metric
+        embeddings = images.embeddings_of(rows)
+        votes = label_votes(embeddings, labels, min(k, len(rows) - 2), metric)
+        found = LabelErrors(
+            images.names[rows],
+            labels,
+            class_names.tolist(),
+            votes,
+            votes.ranked(),
+            np.flatnonzero(np.isnan(votes.scores)),
+            images.problems,
+            int(np.count_nonzero(~has_label)),
+            images.num_new,
+            out / f"label_errors.{table}",
+            out / "label_errors.html",
+        )
+        write_table(found.table, _columns(found))
+        write_labels_page(found, embeddings, metric)
+    return found
+
+
+def _columns(found):
+    """The columns of the table, one row for each suspected image."""
+    votes, rows = found.votes, found.ranked
+    return {
+        "path": found.names[rows].tolist(),
+        "label": [found.class_names[label] for label in found.labels[rows]],
+        "suggested": [found.class_names[label] for label in votes.suggested[rows]],
+        "score": votes.scores[rows],
+        "label_share": votes.given_shares[rows],
+        "suggested_share": votes.suggested_shares[rows],
+    }

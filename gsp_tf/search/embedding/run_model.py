@@ -1,0 +1,204 @@
+"""The model of a run, for images outside any data set."""
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gsp_tf import runs
+from gsp_tf._console import show_progress
+from gsp_tf._files import file_sha256
+from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._metadata import ModelInfo, Preprocessing
+from gsp_tf._typing import PathLike
+from gsp_tf.evaluation import TokenSets, checked_embeddings
+from gsp_tf.runs import RunFolder
+from gsp_tf.search.embedding._checked_images import CheckedImages, ImageSource
+
+if TYPE_CHECKING:
+    import keras
+
+_NOT_DECODED = "TensorFlow cannot decode it"
+
+
+class _Embedded(NamedTuple):
+    """Embeddings, NaN for unreadable images, and for each image the problem or an empty text."""
+
+    embeddings: np.ndarray
+    problems: list[str]
+
+
+class RunModel:
+    """The best model of a run, with the preprocessing of its evaluation.
+
+    TensorFlow is imported when the model first embeds.
+
+    Args:
+        path: Run folder.
+
+    Attributes:
+        folder: The `RunFolder`.
+        recipe: The run's recipe.
+
+    Raises:
+        FileNotFoundError: If `path` is not a run folder.
+        ValueError: If a file in it is damaged, or it holds the models of several folds.
+
+    Example:
+        >>> RunModel("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+
+    def __init__(self, path: PathLike):
+        folder = RunFolder(path)
+        folder.require(folder.recipe_path)
+        self.recipe = folder.recipe()
+        if self.recipe.protocol.is_ensemble:
+            models = [str(m.path) for repeats in runs.Ensemble(path).model_folders for m in repeats]
+            raise ValueError(
+                f"{path} holds the models of several folds; name the run folder of one of them: "
+                f"{', '.join(models)}."
+            )
+        self.folder = RunFolder.open(path)
+
+    @functools.cached_property
+    def info(self) -> ModelInfo:
+        """The model and its preprocessing, as embeddings and indexes record them."""
+        data = self.recipe.data
+        return ModelInfo(
+            sha256=file_sha256(self.folder.model_path),
+            recipe=self.recipe.name,
+            run=str(self.folder.path.absolute()),
+            preprocessing=Preprocessing(data.image_size, data.resize),
+        )
+
+    @functools.cached_property
+    def embedder(self) -> "keras.Model":
+        """The Keras model from images to embeddings."""
+        embedder = self.folder.learner(compile=False).embedder
+        size = self.recipe.data.image_size
+        if embedder.input_shape[1:3] != (size, size):
+            raise ValueError(
+                f"The model of {self.folder.path} takes images {embedder.input_shape[1:]}, its "
+                f"recipe has data.image_size={size}."
+            )
+        return embedder
+
+    @property
+    def dim(self) -> int:
+        """Dimension D of the embeddings."""
+        from gsp_tf.training import first_output  # here: a path needs no TensorFlow to be checked
+
+        return first_output(self.embedder.output).shape[-1]
+
+    @functools.cached_property
+    def _forward(self):
+        from gsp_tf.training import inference
+
+        return inference(self.embedder)
+
+    def embed_batches(self, batches: Any, description: str | None = None) -> np.ndarray:
+        """Embeds batches of prepared images.
+
+        Args:
+            batches: Sequence of `(images, labels)`, such as the result of `evaluation_batches`.
+            description: Text of the progress bar; `None` shows no bar.
+
+        Returns:
+            float32 `(N, D)`.
+
+        Raises:
+            ValueError: If the model returns values that are not finite.
+        """
+        from gsp_tf.training import embed
+
+        if description is not None:
+            batches = show_progress(batches, description, len(batches))
+        return checked_embeddings(embed(self._forward, batches)[0], "the embeddings of the model")
+
+    def embed_images(
+        self, images: Sequence[ImageSource], description: str | None = None
+    ) -> _Embedded:
+        """Embeds image files, their contents or their pixels, as evaluation does.
+
+        Args:
+            images: N paths, N contents or N uint8 arrays `(H, W, channels)`, which may be made
+                on access; `None` counts as unreadable.
+            description: Text of the progress bar; `None` shows no bar.
+
+        Returns:
+            `embeddings`, float32 `(N, D)`, and `problems`, N texts: empty, or why the image cannot
+            be read. The embedding of an unreadable image is NaN.
+
+        Raises:
+            ValueError: If the model returns values that are not finite.
+        """
+        return self._embed_readable(images, description, None)[0]
+
+    def embed_with_tokens(
+        self, images: Sequence[ImageSource], k: int, description: str | None = None
+    ) -> tuple[_Embedded, TokenSets]:
+        """Embeds images and keeps their k local features with the largest pooling weights.
+
+        Args:
+            images: As in `embed_images`.
+            k: Number of local features; a map with fewer gives all it has.
+            description: As in `embed_images`.
+
+        Returns:
+            The result of `embed_images`, and the `TokenSets`, 0 for unreadable images.
+
+        Raises:
+            ValueError: As in `embed_images`, or if the pooling of the model has no weights.
+        """
+        model = self._token_models.setdefault(k, runs.TokenModel(self.embedder, k))
+        return self._embed_readable(images, description, model)
+
+    @functools.cached_property
+    def _token_models(self):
+        return {}
+
+    def _embed_readable(self, images, description, tokens):
+        try:
+            (found, problems), sets = self._embed(images, tokens, description)
+        except tf.errors.InvalidArgumentError:
+            alone = [self._embed_alone(image, tokens) for image in images]
+            found = np.concatenate([embedded.embeddings for embedded, _ in alone])
+            problems = [embedded.problems[0] for embedded, _ in alone]
+            sets = tokens and TokenSets.join([of_image for _, of_image in alone])
+        unreadable = np.array(problems, dtype=bool)
+        found = np.where(unreadable[:, None], np.float32("nan"), found)
+        return _Embedded(found, problems), sets
+
+    def _embed(self, images, tokens, description=None):
+        checked = CheckedImages(images, self.embedder.input_shape[-1])
+        batches, sets = runs.evaluation_batches(self.recipe, checked), []
+        if tokens is not None:
+            batches = _Seen(batches, lambda images: sets.append(tokens(images)))
+        found = _Embedded(self.embed_batches(batches, description), checked.problems)
+        return found, tokens and TokenSets.join(sets)
+
+    def _embed_alone(self, image, tokens):
+        try:
+            return self._embed([image], tokens)
+        except tf.errors.InvalidArgumentError:
+            found = _Embedded(np.zeros((1, self.dim), np.float32), [_NOT_DECODED])
+            return found, tokens and tokens.none()
+
+
+class _Seen:
+    """Batches whose images are shown to a function on their way."""
+
+    def __init__(self, batches, look):
+        self._batches, self._look = batches, look
+
+    def __len__(self):
+        return len(self._batches)
+
+    def __iter__(self):
+        for images, labels in self._batches:
+            self._look(images)
+            yield images, labels

@@ -1,0 +1,276 @@
+"""The images that a page searches: those of an index, or the test images of the run."""
+
+import dataclasses
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import tensorflow as tf
+
+from gsp_tf._console import counted
+from gsp_tf._typing import PathLike
+from gsp_tf.data import FileImages, ImageSet, UnreadableImageError, find_unreadable
+from gsp_tf.evaluation import ExactSearch
+from gsp_tf.runs import Run, load_splits, reason
+from gsp_tf.search import (
+    ConditionError,
+    EmbeddingsFolder,
+    Index,
+    RunModel,
+    Thresholds,
+    find_thresholds,
+    image_tile,
+    open_index,
+    rows_where,
+)
+from gsp_tf.visual import Tile, array_tile
+
+_BLOCK = 100_000  # labels in memory at a time
+
+
+class Found(NamedTuple):
+    """An image found by a search.
+
+    Its label and decision may be `None`, `number` is its own, and `is_query` says whether its file
+    is the one that was searched with.
+    """
+
+    rank: int
+    distance: float
+    label: str | None
+    tile: Tile
+    number: int
+    decision: str | None
+    is_query: bool
+
+
+class Sample(NamedTuple):
+    """Some images of a set, with their numbers, file names and labels, `None` without a label."""
+
+    images: ImageSet | Sequence
+    indices: np.ndarray
+    numbers: np.ndarray  # as in `Found`
+    names: list[str]
+    labels: list[str | None]
+
+
+class IndexedImages:
+    """The images of an index; raises `ValueError` if it is empty or of another model."""
+
+    def __init__(self, model: RunModel, index: Index, thresholds: Thresholds | PathLike | None):
+        index.check_model(model)
+        self.thresholds = find_thresholds(thresholds, model.info, model.folder.path, index)
+        index.check_k(1)
+        self._index = index
+        self._channels = model.embedder.input_shape[-1]
+        self.summary = f"{counted(len(index), 'image')} in {Path(*index.path.parts[-2:])}"
+        self.distance = index.distance_name
+        self.columns = [name for name in index.columns if name != "id"]
+        shown = {name: index.column(name, index.ids) for name in self.columns}
+        shown["path"] = pc.replace_substring_regex(shown["path"], r"^(?s:.*)[/\\]", "")
+        self._shown = pa.table(shown)  # visitors must not learn the folders of the machine
+        blocks = np.array_split(index.ids, 1 + len(index) // _BLOCK)
+        classes = {label for ids in blocks for label in index.labels(ids)}
+        self.num_classes = len(classes - {None})
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def nearest(
+        self,
+        embedding: np.ndarray,
+        k: int,
+        where: str | None = None,
+        own: int | None = None,
+        content: bytes | None = None,
+    ) -> list[Found]:
+        """The k images nearest to an embedding `(1, D)`, of those that meet a condition.
+
+        The image with the number `own` is left out, and files with the bytes `content` are marked.
+        """
+        excluded = [] if own is None else [own]
+        matching = None
+        if where is not None:
+            met = np.asarray(rows_where(self._shown, where))
+            matching = np.setdiff1d(self._index.ids[met], excluded)
+        k = min(k, len(self) - len(excluded) if matching is None else len(matching))
+        if not k and where is not None:
+            raise ConditionError(f"No other image meets the condition {where[:200]!r}.")
+        if not k:
+            return []
+        ids, distances = self._index.search(embedding, k, excluded, matching)
+        paths = self._index.paths(ids[0])
+        tiles, same = map(image_tile, paths), (_holds(path, content) for path in paths)
+        labels = self._index.labels(ids[0])
+        return _ranked(self.thresholds, ids[0], distances[0], labels, tiles, same)
+
+    def images(self, found: list[Found]) -> Sample:
+        """The images that a search found, those that can be read."""
+        return self._readable(np.array([one.number for one in found]))
+
+    def sample(self, count: int) -> Sample:
+        """At most `count` random images that can be read."""
+        return self._readable(_at_most(self._index.ids, count))
+
+    def _readable(self, ids):
+        paths, labels = self._index.paths(ids), self._index.labels(ids)
+        unreadable = {error.path for error in find_unreadable(paths)}
+        kept = [i for i, path in enumerate(paths) if path not in unreadable]
+        paths, labels = [paths[i] for i in kept], [labels[i] for i in kept]
+        images = FileImages(paths, np.zeros(len(paths), int), [""], channels=self._channels)
+        return Sample(images, np.arange(len(paths)), ids[kept], list(map(file_name, paths)), labels)
+
+
+class TestImages:
+    """The test images of a run, or its gallery, with the embeddings kept by its evaluation."""
+
+    __test__ = False  # pytest would collect it as a test
+    distance = "Euclidean distance"
+    columns = ()
+
+    def __init__(self, model: RunModel, thresholds: Thresholds | None):
+        self.thresholds = thresholds
+        run = Run(model.folder.path)
+        data = dataclasses.replace(run.recipe.data, download=False)
+        run.splits = load_splits(dataclasses.replace(run.recipe, data=data))
+        run.check_test_images(model.embedder)
+        embedded = run.test_embeddings()
+        self._images = run.splits.searched
+        kind, embeddings = "test", embedded.queries
+        if embedded.references is not None:
+            kind, embeddings = "gallery", embedded.references
+        self._search = ExactSearch(embeddings)
+        self.num_classes = len(np.unique(self._images.labels))
+        self.summary = f"{counted(len(self), f'{kind} image')} of the run"
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def nearest(
+        self,
+        embedding: np.ndarray,
+        k: int,
+        where: str | None = None,
+        own: int | None = None,
+        content: bytes | None = None,
+    ) -> list[Found]:
+        """As for an index; the images have no columns for conditions."""
+        if where is not None:
+            raise ConditionError(
+                "Conditions are for an index with metadata; these are test images."
+            )
+        excluded = None if own is None else [own]
+        k = min(k, len(self) - (own is not None))
+        (indices,), (distances,) = self._search(embedding, k, excluded) if k else ([()], [()])
+        tiles = map(array_tile, map(self._images.image, indices), self._names(indices))
+        paths = getattr(self._images, "paths", None)
+        same = (paths is not None and _holds(paths[i], content) for i in indices)
+        return _ranked(self.thresholds, indices, distances, self._labels(indices), tiles, same)
+
+    def images(self, found: list[Found]) -> Sample:
+        """The images that a search found."""
+        return self._sample(np.array([one.number for one in found]))
+
+    def sample(self, count: int) -> Sample:
+        """At most `count` random images."""
+        return self._sample(_at_most(np.arange(len(self)), count))
+
+    def _sample(self, indices):
+        return Sample(self._images, indices, indices, self._names(indices), self._labels(indices))
+
+    def _names(self, indices):
+        """The file names of images."""
+        paths = getattr(self._images, "paths", None)
+        return [f"image {i}" if paths is None else file_name(paths[i]) for i in indices]
+
+    def _labels(self, indices):
+        """The class names of images."""
+        return [self._images.class_names[self._images.labels[i]] for i in indices]
+
+
+class NoImages:
+    """No images, and why: there is no index, and the test images cannot be loaded."""
+
+    thresholds = None
+    columns = ()
+
+    def __init__(self, why: str):
+        self.summary = (
+            "There are no images to search: the run has no index, and its test images cannot be "
+            f"loaded ({why}). Embed images with gsp-tf embed, make an index of them with gsp-tf "
+            "index, and start gsp-tf explore again."
+        )
+
+    def __len__(self) -> int:
+        return 0
+
+    def sample(self, count: int) -> Sample:
+        """No images."""
+        return Sample((), np.arange(0), np.arange(0), [], [])
+
+
+Searched = IndexedImages | TestImages | NoImages
+
+
+def open_images(
+    model: RunModel,
+    index: Index | PathLike | None = None,
+    thresholds: Thresholds | PathLike | None = None,
+) -> Searched:
+    """The images of the given index, else of the run's, else those embedded, else of its test."""
+    path = model.folder.path
+    embedded = EmbeddingsFolder(path / "embeddings")
+    is_embedded = embedded.metadata_path.is_file() and embedded.metadata().outcome is not None
+    if index is not None or is_embedded or (path / "index" / "index.json").is_file():
+        return IndexedImages(model, open_index(path, index), thresholds)
+    thresholds = find_thresholds(thresholds, model.info, path)
+    try:
+        return TestImages(model, thresholds)
+    except (ValueError, OSError, ImportError, tf.errors.OpError) as error:
+        print(f"The test images cannot be loaded: {reason(error)}", file=sys.stderr)
+        return NoImages(shown_reason(error))
+
+
+def _ranked(thresholds, numbers, distances, labels, tiles, same):
+    """`Found` for images in order from nearest to farthest."""
+    found = zip(distances, labels, tiles, numbers, same, strict=True)
+    decide = (lambda distance: None) if thresholds is None else thresholds.decide
+    return [
+        Found(rank, float(distance), label, tile, int(number), decide(distance), is_query)
+        for rank, (distance, label, tile, number, is_query) in enumerate(found, start=1)
+    ]
+
+
+def _holds(path, content):
+    """Whether a file has these bytes; a missing file has none."""
+    if content is None:
+        return False
+    try:
+        return Path(path).stat().st_size == len(content) and Path(path).read_bytes() == content
+    except OSError:
+        return False
+
+
+def _at_most(values, count):
+    """At most `count` random values, in their original order."""
+    if len(values) <= count:
+        return values
+    return np.sort(np.random.default_rng(0).choice(values, count, replace=False))
+
+
+def shown_reason(error: BaseException) -> str:
+    """What visitors are told about an error, without the folders of the machine."""
+    if isinstance(error, UnreadableImageError):
+        return f"{file_name(error.path)}: {error.reason}"
+    text = reason(error)
+    return "it failed; the terminal says why" if re.search(r"[/\\]", text) else text
+
+
+def file_name(path: str) -> str:
+    """The file name of a path with separators of any system."""
+    return path.replace("\\", "/").rsplit("/", 1)[-1]

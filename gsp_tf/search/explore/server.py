@@ -1,0 +1,187 @@
+"""The page as an app, and its server."""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import signal
+import socket
+import threading
+import warnings
+from collections.abc import Sequence
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from gsp_tf._typing import PathLike
+from gsp_tf.search import Index, RunModel, Thresholds
+from gsp_tf.search.explore._connections import CONNECTIONS, BoundedConnection
+from gsp_tf.search.explore._model_view import ModelView
+from gsp_tf.search.explore._page import MAX_UPLOAD_MB, Exploration, page_app
+from gsp_tf.search.explore._searched import open_images
+
+_PORT = 7860
+_SECONDS_TO_END = 1  # for requests that are under way
+
+
+def explore_app(
+    run: PathLike,
+    index: Index | PathLike | None = None,
+    k: int = 10,
+    max_upload_mb: float = MAX_UPLOAD_MB,
+    allowed_hosts: Sequence[str] = (),
+    thresholds: Thresholds | PathLike | None = None,
+) -> ASGIApp:
+    """The page of `explore_run` as an ASGI app, to mount in another server.
+
+    The model is loaded before the function returns. Without an index, the page searches the run's
+    test images with the embeddings kept by the evaluation. If there are none, they are computed
+    first.
+
+    Args:
+        run: run folder.
+        index: `Index` or its folder; `None` means the folder `index` in the run, which is built of
+            its folder `embeddings` if it does not exist, or without both the run's test images.
+        k: number of neighbours to show; all images if there are fewer.
+        max_upload_mb: largest file that the page takes, in MB of 10^6 bytes.
+        allowed_hosts: further host names of the page. It always answers to loopback names and to
+            the address on which a connection arrived.
+        thresholds: `Thresholds` or their file, to say which neighbours match; `None` means those
+            that `calibrate` wrote for the index or the run, if there are any.
+
+    Returns:
+        The app.
+
+    Raises:
+        FileNotFoundError: if the run or the given index does not exist.
+        ValueError: if the run or the index is damaged, they do not match, or a number is out of
+            range.
+
+    Example:
+        >>> explore_app("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+    if k < 1:
+        raise ValueError(f"k must be 1 or more; received {k}.")
+    if not 0 < max_upload_mb < float("inf"):
+        raise ValueError(f"max_upload_mb must be positive; received {max_upload_mb}.")
+    model = RunModel(run)
+    exploration = Exploration(ModelView(model), open_images(model, index, thresholds), k)
+    return page_app(exploration, max_upload_mb, allowed_hosts)
+
+
+def explore_run(
+    run: PathLike,
+    index: Index | PathLike | None = None,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    k: int = 10,
+    max_upload_mb: float = MAX_UPLOAD_MB,
+    allowed_hosts: Sequence[str] = (),
+    thresholds: Thresholds | PathLike | None = None,
+) -> None:
+    """Serves a page to explore the model of a run, until it is interrupted.
+
+    The page shows a dropped image with its nearest neighbours, the weights of its places and their
+    prototypes. Another tab shows the strongest patches of every prototype. The address is printed
+    once the page answers. The page requests nothing from other servers. Uploads are never written
+    to disk.
+
+    Args:
+        run: run folder.
+        index: as in `explore_app`.
+        host: address to listen on; by default, only programs on this machine can reach the page.
+        port: port to listen on; `None` means 7860, or a free port if that is taken.
+        k: number of neighbours to show.
+        max_upload_mb: largest file that the page takes, in MB of 10^6 bytes.
+        allowed_hosts: further host names of the page. It always answers to loopback names, `host`,
+            the name of the machine, and the address on which a connection arrived.
+        thresholds: as in `explore_app`.
+
+    Raises:
+        FileNotFoundError: as in `explore_app`.
+        OSError: if the server cannot listen on the address.
+        ValueError: as in `explore_app`, and if the port is out of range.
+
+    Example:
+        >>> explore_run("runs/gsp", port=70_000)
+        Traceback (most recent call last):
+            ...
+        ValueError: port must be between 1 and 65535; received 70000.
+    """
+    if port is not None and not 1 <= port <= 65535:
+        raise ValueError(f"port must be between 1 and 65535; received {port}.")
+    with _listening(host, port) as listener:
+        if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+            warnings.warn(
+                f"Everybody who reaches {host} can use the page, and upload files to it.",
+                stacklevel=2,
+            )
+        hosts = (host, socket.gethostname(), *allowed_hosts)
+        server = _server(explore_app(run, index, k, max_upload_mb, hosts, thresholds))
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])
+
+
+def _server(app):
+    """A server that logs failures of the app, but nothing that a client sent."""
+    logging.getLogger("uvicorn.error").addFilter(_is_failure)
+    return _Server(
+        uvicorn.Config(
+            app,
+            http=BoundedConnection,
+            ws="none",
+            log_config=None,  # its own would close handlers set up by others
+            log_level="error",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=CONNECTIONS + 1,  # one more, which takes the place of another
+            timeout_graceful_shutdown=_SECONDS_TO_END,
+        )
+    )
+
+
+def _is_failure(record):
+    """Whether a record holds an exception other than the one that ends requests."""
+    error = (record.exc_info or (None, None))[1]
+    return error is not None and not isinstance(error, asyncio.CancelledError)
+
+
+class _Server(uvicorn.Server):
+    """A server that prints its address once it answers, and treats a hangup like Ctrl-C."""
+
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        print(f"Page: {_url(sockets[0])} (Ctrl-C ends it)", flush=True)
+
+    @contextlib.contextmanager
+    def capture_signals(self):
+        with super().capture_signals(), contextlib.ExitStack() as stack:
+            if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+                before = signal.signal(signal.SIGHUP, self.handle_exit)
+                stack.callback(signal.signal, signal.SIGHUP, before)
+            yield
+
+
+def _listening(host, port):
+    """A listening socket."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if port is None:
+        with contextlib.suppress(OSError):
+            return socket.create_server((host, _PORT), family=family)
+    try:
+        return socket.create_server((host, port or 0), family=family)
+    except OSError as error:
+        where = host if port is None else f"{host}, port {port}"
+        raise OSError(f"Cannot listen on {where}: {error.strerror}.") from error
+
+
+def _url(listener):
+    """The URL of the page."""
+    address, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(address).is_unspecified:
+        address = "localhost"
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"

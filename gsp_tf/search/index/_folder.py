@@ -1,0 +1,298 @@
+"""The files of an index: immutable segments, and a manifest that is replaced atomically."""
+
+import base64
+import contextlib
+import secrets
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+import faiss
+import numpy as np
+import pyarrow.parquet as pq
+
+from gsp_tf._console import listed
+from gsp_tf._files import hashing, locked
+from gsp_tf._metadata import Metadata, ModelInfo, check_range
+from gsp_tf._typing import PathLike
+from gsp_tf.evaluation import SearchSpace
+from gsp_tf.search.embedding.folder import read_table
+from gsp_tf.search.index._segments import (
+    ITEM_COLUMNS,
+    Segment,
+    StoredFile,
+    StoredSegment,
+    available_memory,
+    is_ours,
+)
+from gsp_tf.search.index._tokens import stored_tables, write_tables
+from gsp_tf.search.index.kinds import Kind, Rescore, check_rescore
+from gsp_tf.search.index.recall import Recall
+from gsp_tf.search.index.vector_index import VectorIndex
+
+_Read = TypeVar("_Read")
+_ROWS_PER_GROUP = 2**16  # texts of small groups are read in large batches
+
+
+@dataclass(frozen=True)
+class Space:
+    """A `SearchSpace` in the form stored as JSON."""
+
+    origin: str
+    scale: float
+
+    @classmethod
+    def pack(cls, space: SearchSpace) -> "Space":
+        """Encodes a space."""
+        origin = np.asarray(space.origin, "<f4").tobytes()
+        return cls(base64.b64encode(origin).decode(), float(space.scale))
+
+    def unpack(self, metric: str, dim: int) -> SearchSpace:
+        """Decodes the space."""
+        origin = np.frombuffer(base64.b64decode(self.origin), "<f4")
+        if origin.shape != (dim,):
+            raise ValueError(f"its origin has {len(origin)} dimensions, expected {dim}.")
+        mantissa, exponent = np.frexp(self.scale)
+        if mantissa != 0.5 or not -148 <= exponent <= 128:
+            raise ValueError(f"scale is {self.scale!r}; expected a power of two of float32.")
+        if not np.isfinite(origin).all():
+            raise ValueError("its origin is not finite.")
+        return SearchSpace(metric, origin, np.float32(self.scale))
+
+
+@dataclass(frozen=True)
+class IndexMetadata(Metadata):
+    """The contents of `index.json`."""
+
+    format: ClassVar[str] = "gsp_tf index"
+    format_version: ClassVar[int] = 2
+    again: ClassVar[str] = "Remove its folder and build the index again with gsp-tf index."
+    kind: Kind
+    metric: str
+    dim: int
+    next_id: int
+    space: Space
+    model: ModelInfo | None
+    recall: Recall
+    versions: dict[str, str]
+    segments: tuple[StoredSegment, ...]
+    rescore: Rescore | None
+    embedding_dim: int | None  # of the whole embeddings, if the index has prefixes of them
+
+    def __post_init__(self) -> None:
+        self.search_space()
+        check_range("next_id", self.next_id, 0, 2**53)
+        names = [file.name for file in self.files]
+        if len(set(names)) < len(names):
+            raise ValueError("it names a file twice.")
+        check_rescore(self.kind, self.rescore)
+        if self.embedding_dim is not None and self.embedding_dim < self.dim:
+            raise ValueError(f"embedding_dim is {self.embedding_dim}, less than dim.")
+
+    @property
+    def count(self) -> int:
+        """Number of images."""
+        return sum(segment.count for segment in self.segments)
+
+    @property
+    def files(self) -> list[StoredFile]:
+        """All files except `index.json`."""
+        return [file for segment in self.segments for file in segment.files]
+
+    def search_space(self) -> SearchSpace:
+        """The `SearchSpace` of the vectors."""
+        return self.space.unpack(self.metric, self.dim)
+
+
+class IndexFolder:
+    """The files of an index folder; even after a failure, it holds the old index or the new one."""
+
+    def __init__(self, path: PathLike):
+        self.path = Path(path)
+        self.metadata_path = self.path / "index.json"
+
+    def refuse_existing(self) -> None:
+        """Raises `FileExistsError` if the folder holds an index or other files."""
+        if self.metadata_path.exists():
+            raise FileExistsError(
+                f"{self.path} holds an index; add to it (gsp-tf index {self.path} --add DIR), "
+                "choose another folder or remove it."
+            )
+        if self.path.exists() and not (self.path.is_dir() and all(map(_is_left, self._files()))):
+            raise FileExistsError(f"{self.path} exists and holds no index; choose another folder.")
+
+    def metadata(self) -> IndexMetadata:
+        """Reads `index.json`."""
+        if not self.metadata_path.is_file():
+            raise FileNotFoundError(
+                f"{self.path} is not an index: it has no {self.metadata_path.name}. Write "
+                "embeddings with gsp-tf embed, then an index of them with gsp-tf index."
+            )
+        return IndexMetadata.read(self.metadata_path)
+
+    def open(self, mapped: bool | None) -> tuple[IndexMetadata, list[Segment], bool]:
+        """Reads the index; vectors stay on disk if `mapped`, or if `None` and memory is short."""
+
+        def opened(metadata):
+            on_disk = mapped
+            if on_disk is None:
+                vectors = sum(segment.vectors.bytes for segment in metadata.segments)
+                on_disk = vectors > available_memory()
+            find = StoredFile.left_on_disk
+            segments = [self.read(metadata, s, on_disk, find=find) for s in metadata.segments]
+            self._check_ids(metadata, segments)
+            return metadata, segments, on_disk
+
+        return self._of_one_generation(opened)
+
+    def verify(self) -> IndexMetadata:
+        """Compares all files with their checksums, opens them, and warns of files it can lose."""
+
+        def verified(metadata):
+            segments = [self.read(metadata, s, True) for s in metadata.segments]
+            self._check_ids(metadata, segments)
+            for segment in segments:
+                if segment.tokens is not None:
+                    next(segment.tokens())
+            return metadata
+
+        metadata = self._of_one_generation(verified)
+        left = [file.name for file in self._left(metadata)]
+        if left:
+            warnings.warn(
+                f"{self.path} has files that its index does not name, left by a change that was "
+                f"stopped: {listed(left)}. The next change removes them.",
+                stacklevel=3,
+            )
+        return metadata
+
+    def _of_one_generation(self, read: Callable[[IndexMetadata], _Read]) -> _Read:
+        while True:
+            metadata = self.metadata()
+            try:
+                return read(metadata)
+            except (FileNotFoundError, ValueError):
+                if self._current() == metadata:  # otherwise another process replaced the files
+                    raise
+
+    def read(
+        self,
+        metadata: IndexMetadata,
+        stored: StoredSegment,
+        mapped: bool,
+        codes_mapped: bool = True,
+        find: Callable[[StoredFile, Path], Path] = StoredFile.compared,
+    ) -> Segment:
+        """Reads a segment; `find` compares the files that stay on disk, tokens once they are read.
+
+        All others are compared with their checksums.
+        """
+        path = (find if mapped else StoredFile.compared)(stored.vectors, self.path)
+        items_path = stored.items.compared(self.path)
+        if (stored.codes is None) != (metadata.rescore is None):
+            raise ValueError(f"{self.metadata_path} is damaged: its segments do not fit rescore.")
+        codes = None if stored.codes is None else find(stored.codes, self.path)
+        metric = metadata.search_space().faiss_metric
+        described = metadata.kind, path, metric, mapped, metadata.rescore, codes, codes_mapped
+        vectors = VectorIndex.read(*described)
+        items = read_table(items_path, ITEM_COLUMNS).combine_chunks()
+        counts = {stored.count, len(vectors), len(items)}
+        if len(counts) > 1 or vectors.dim != metadata.dim:
+            raise ValueError(f"The files of {self.path} do not belong together: counts {counts}.")
+        if items["id"].null_count or items["path"].null_count:
+            raise ValueError(f"{items_path} is damaged: it has items without an id or a path.")
+        are_read = not metadata.kind.startswith("ivf") or not mapped
+        if are_read and not np.array_equal(vectors.ids, items["id"]):
+            raise ValueError(f"{path} is damaged: its ids are not those of its items.")
+        tokens = None
+        if stored.tokens is not None:
+            stored.tokens.found(self.path)
+            tokens = stored_tables(lambda: find(stored.tokens, self.path), items["id"])
+        return Segment(vectors, items, tokens, stored)
+
+    def _check_ids(self, metadata, segments):
+        """Raises `ValueError` unless there are segments and their ids ascend, below `next_id`."""
+        ids = np.concatenate([[-1], *(s.items["id"] for s in segments), [metadata.next_id]])
+        if not segments:
+            raise ValueError(f"{self.metadata_path} is damaged: it has no segments.")
+        if (np.diff(ids) < 1).any():
+            raise ValueError(
+                f"{self.metadata_path} is damaged: the ids of its images do not ascend to next_id."
+            )
+
+    @contextlib.contextmanager
+    def changing(self, metadata: IndexMetadata | None = None) -> Iterator[None]:
+        """Locks the index, which must match `metadata`; then removes files it does not name."""
+        with locked(self.path):
+            if self._current() != metadata:
+                raise ValueError(
+                    f"Another process has changed the index {self.path}; open it again, then "
+                    "repeat the change."
+                )
+            try:
+                yield
+            finally:
+                for file in self._left(self._current()):
+                    file.unlink(missing_ok=True)
+
+    def write(
+        self, metadata: IndexMetadata, segments: Sequence[Segment]
+    ) -> tuple[IndexMetadata, list[Segment]]:
+        """Writes new segments, then `index.json`; call it only within `changing`.
+
+        The files of the other segments are compared with their checksums.
+        """
+        for file in (file for s in segments if s.stored is not None for file in s.stored.files):
+            file.compared(self.path)
+        segments = [s if s.stored is not None else self._write(s) for s in segments]
+        metadata = replace(metadata, segments=tuple(s.stored for s in segments))
+        metadata.write(self.metadata_path)
+        return metadata, segments
+
+    def _write(self, segment: Segment) -> Segment:
+        stamp = secrets.token_hex(4)
+        with hashing(self.path / f"vectors-{stamp}.faiss") as vectors:
+            faiss.write_index(segment.vectors.index, faiss.PyCallbackIOWriter(vectors.write))
+        codes = None
+        if segment.vectors.codes is not None:
+            with hashing(self.path / f"codes-{stamp}.faiss") as sink:
+                faiss.write_index(segment.vectors.codes.index, faiss.PyCallbackIOWriter(sink.write))
+            codes = StoredFile(f"codes-{stamp}.faiss", sink.size, sink.sha256)
+        with hashing(self.path / f"items-{stamp}.parquet") as items:
+            pq.write_table(segment.items, items, row_group_size=_ROWS_PER_GROUP)
+        tokens = None
+        if segment.tokens is not None and len(segment.items):
+            with hashing(self.path / f"tokens-{stamp}.arrow") as sink:
+                write_tables(segment.tokens, sink)
+            tokens = StoredFile(f"tokens-{stamp}.arrow", sink.size, sink.sha256)
+        stored = StoredSegment(
+            len(segment.items),
+            StoredFile(f"vectors-{stamp}.faiss", vectors.size, vectors.sha256),
+            StoredFile(f"items-{stamp}.parquet", items.size, items.sha256),
+            tokens,
+            codes,
+        )
+        kept = None
+        if tokens is not None:
+            kept = stored_tables(lambda: tokens.left_on_disk(self.path), segment.items["id"])
+        return replace(segment, tokens=kept, stored=stored)
+
+    def _current(self) -> IndexMetadata | None:
+        with contextlib.suppress(FileNotFoundError):
+            return self.metadata()
+        return None
+
+    def _left(self, metadata: IndexMetadata | None) -> list[Path]:
+        """The files of segments that the index does not name, after a change that was stopped."""
+        kept = {file.name for file in metadata.files} if metadata is not None else set()
+        return [file for file in self._files() if is_ours(file.name) and file.name not in kept]
+
+    def _files(self) -> list[Path]:
+        return list(self.path.iterdir())
+
+
+def _is_left(file: Path) -> bool:
+    """Whether a file may be left over from a killed build of an index."""
+    return file.name.startswith(".") or is_ours(file.name)

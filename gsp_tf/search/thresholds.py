@@ -1,0 +1,269 @@
+"""Thresholds that turn the distances of a model into decisions."""
+
+import dataclasses
+import math
+import warnings
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from gsp_tf._metadata import LARGEST, Metadata, ModelInfo, check_range, check_same_model
+from gsp_tf._typing import PathLike
+from gsp_tf.evaluation import Estimate
+from gsp_tf.search.index import Index
+
+NAME = "thresholds.json"
+Decision = Literal["match", "unsure", "unknown"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """A number and the ends of its interval, `None` if it is unknown."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, found: Estimate) -> "Interval":
+        """An `Estimate` in the form stored as JSON."""
+        return cls(found.value, *(None if math.isnan(end) else end for end in found[1:]))
+
+    def __str__(self) -> str:
+        low, high = (math.nan if end is None else end for end in (self.low, self.high))
+        return str(Estimate(self.value, low, high))
+
+
+@dataclasses.dataclass(frozen=True)
+class Threshold:
+    """A threshold of the distance, and the shares of pairs that it accepts."""
+
+    distance: Interval
+    false_match_rate: Interval
+    true_match_rate: Interval
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassOver:
+    """A class whose false match rate is significantly higher than the chosen one."""
+
+    label: str
+    false_match_rate: float
+    images: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CalibratedOn:
+    """The images that thresholds were calibrated on."""
+
+    source: str
+    images: int
+    classes: int
+    positive_pairs: int
+    negative_pairs: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Thresholds(Metadata):
+    """The contents of `thresholds.json`, which `calibrate` writes.
+
+    Args:
+        model: the model of the embeddings, `None` if it is unknown.
+        metric: "euclidean" or "cosine", the distance.
+        dim: dimension of the embeddings.
+        false_match_rate: the chosen share of false matches.
+        missed_match_rate: share of the pairs of the same class that may be unknown.
+        confidence: share of resampled values in each interval; with too few classes for an
+            interval, its ends are `None`.
+        seed: seed of the samples.
+        match: pairs up to this threshold match.
+        unknown: pairs beyond this threshold are unknown.
+        classes_over: classes for which the chosen rate does not hold.
+        base_rate: share of true matches among the pairs to come, `None` if it was not given.
+        precision: expected share of true matches among matches, at the base rate.
+        coverage: probability that a retrieval set holds an image of the query's class, `None` if it
+            was not given.
+        retrieval_set: distance up to which images belong to the retrieval set.
+        calibrated_on: the images.
+        versions: versions of the packages.
+
+    Example:
+        >>> Thresholds.read("no/such/thresholds.json")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: ...
+    """
+
+    format: ClassVar[str] = "gsp_tf thresholds"
+    format_version: ClassVar[int] = 1
+    again: ClassVar[str] = "gsp-tf calibrate writes it again."
+    model: ModelInfo | None
+    metric: Literal["euclidean", "cosine"]
+    dim: int
+    false_match_rate: float
+    missed_match_rate: float
+    confidence: float
+    seed: int
+    match: Threshold
+    unknown: Threshold
+    classes_over: tuple[ClassOver, ...]
+    base_rate: float | None
+    precision: Interval | None
+    coverage: float | None
+    retrieval_set: float | None
+    calibrated_on: CalibratedOn
+    versions: dict[str, str]
+
+    def __post_init__(self) -> None:
+        check_range("dim", self.dim, 1, LARGEST)
+        for name in ("false_match_rate", "missed_match_rate", "confidence", "base_rate"):
+            check_range(name, getattr(self, name), 0, 1)
+        check_range("coverage", self.coverage, 0, 1)
+        check_range("retrieval_set", self.retrieval_set, 0, LARGEST)
+        for name, found in (("match", self.match), ("unknown", self.unknown)):
+            check_range(f"the distance of {name}", found.distance.value, 0, LARGEST)
+            for rate in (found.false_match_rate, found.true_match_rate):
+                check_range(f"a rate of {name}", rate.value, 0, 1)
+        if self.match.distance.value > self.unknown.distance.value:
+            raise ValueError("the threshold of unknown is smaller than that of match.")
+
+    def decide(self, distance: float) -> Decision:
+        """What a distance says about two images.
+
+        Args:
+            distance: distance of the two embeddings.
+
+        Returns:
+            "match" up to the threshold of match, "unknown" beyond that of unknown, else "unsure".
+        """
+        if distance <= self.match.distance.value:
+            return "match"
+        return "unsure" if distance <= self.unknown.distance.value else "unknown"
+
+    def check(
+        self,
+        model: ModelInfo | None,
+        metric: str | None,
+        dim: int | None,
+        whose: str,
+        path: PathLike,
+    ) -> None:
+        """Refuses thresholds of another model, metric or dimension.
+
+        Args:
+            model: the model of the distances to decide on, `None` if it is unknown.
+            metric: their metric; `None` is not compared.
+            dim: dimension of the embeddings; `None` is not compared.
+            whose: what the model belongs to, for the error.
+            path: file of the thresholds, for the error.
+
+        Raises:
+            ValueError: if the model, its preprocessing, the metric or the dimension differ, or only
+                one of both models is unknown.
+        """
+        again = "Calibrate it with gsp-tf calibrate."
+        if self.model is None and model is not None:
+            raise ValueError(
+                f"The thresholds {path} were calibrated on embeddings of an unknown model, so they "
+                f"do not belong to {whose}. {again}"
+            )
+        if self.model is not None and model is None:
+            raise ValueError(
+                f"The thresholds {path} are those of a model, and {whose} does not say which model "
+                f"made its embeddings. {again}"
+            )
+        if model is not None:
+            try:
+                check_same_model(model, self.model, f"{whose} and the thresholds {path}")
+            except ValueError as error:
+                raise ValueError(f"{error} {again}") from None
+        if metric not in (None, self.metric):
+            raise ValueError(
+                f"The thresholds {path} are for {self.metric} distances; {whose} has {metric} "
+                f"distances. {again}"
+            )
+        if dim not in (None, self.dim):
+            raise ValueError(
+                f"The thresholds {path} are for embeddings of dimension {self.dim}; {whose} has "
+                f"dimension {dim}. {again}"
+            )
+
+    def summary(self) -> str:
+        """The rule in one sentence."""
+        match, unknown = (f"{t.distance.value:.4f}" for t in (self.match, self.unknown))
+        text = f"A match is at most {match} away"
+        if self.unknown.distance.value > self.match.distance.value:
+            text += f", and what is farther than {unknown} is unknown"
+        return f"{text}; false match rate {self.false_match_rate:g}."
+
+
+def find_thresholds(
+    thresholds: Thresholds | PathLike | None,
+    model: ModelInfo | None,
+    run: PathLike,
+    index: Index | None = None,
+    metric: str | None = "euclidean",
+) -> Thresholds | None:
+    """The given thresholds, else those in the folder of the index, else those of the run, checked.
+
+    Thresholds that are found, not given, are passed over if they are for another metric, with a
+    warning, or for embeddings of another dimension, such as whole ones where prefixes are searched.
+
+    Args:
+        thresholds: `Thresholds`, or their file; `None` looks for `thresholds.json`.
+        model: the model of the distances, `None` if it is unknown.
+        run: run folder of the model, or the folder of the index.
+        index: the searched index; `None` means the embeddings of the run.
+        metric: the distance without an index, "euclidean" or "cosine"; `None` takes thresholds of
+            any metric, which they name.
+
+    Returns:
+        The thresholds, or `None` if there are none.
+
+    Raises:
+        FileNotFoundError: if the given file does not exist.
+        ValueError: if a file is damaged, the thresholds are those of another model, or given ones
+            are for another metric or dimension.
+
+    Example:
+        >>> from gsp_tf.search import RunModel
+        >>> find_thresholds(None, RunModel("no/such/run").info, "no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+    whose, dim = f"the run {run}", None
+    places = [Path(run) / NAME]
+    if index is not None:
+        whose, metric, dim = f"the index {index.path}", index.metadata.metric, index.metadata.dim
+        places.insert(0, index.path / NAME)
+    path = "given"
+    if thresholds is None:
+        path, thresholds = _fitting(places, metric, dim, whose)
+    elif not isinstance(thresholds, Thresholds):
+        path = thresholds
+        if not Path(path).is_file():
+            raise FileNotFoundError(
+                f"{path} does not exist; gsp-tf calibrate writes thresholds to a file {NAME}."
+            )
+        thresholds = Thresholds.read(path)
+    if thresholds is not None:
+        thresholds.check(model, metric, dim, whose, path)
+    return thresholds
+
+
+def _fitting(places, metric, dim, whose):
+    """The first file of thresholds for a metric and a dimension, and what it holds."""
+    for path in filter(Path.is_file, dict.fromkeys(places)):
+        found = Thresholds.read(path)
+        if dim not in (None, found.dim):
+            continue  # thresholds of whole embeddings say nothing about their prefixes
+        if metric in (None, found.metric):
+            return path, found
+        # The place of the warning is this line, so that one command says it once.
+        warnings.warn(
+            f"The thresholds {path} are for {found.metric} distances, and {whose} has {metric} "
+            f"distances, so they decide nothing here. gsp-tf calibrate with --metric {metric} "
+            "makes thresholds that do.",
+            stacklevel=1,
+        )
+    return None, None

@@ -1,0 +1,1 @@
+from served import *  # noqa: F403

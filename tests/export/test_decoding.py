@@ -1,0 +1,175 @@
+import zlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from encoded_images import ORIENTATION, encoded
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from gsp_tf.data import MAX_PIXELS, FileImages
+from gsp_tf.export._decoding import decode_window
+
+SIZE = 24
+
+
+def choose(size):
+    """A window off the centre, so that every turn of an image changes it."""
+    return tf.stack([size[0] // 3, size[1] // 5, size[0] // 2, size[1] // 2])
+
+
+@pytest.fixture(scope="module")
+def decode():
+    """Function from bytes and channels to the window, as a graph computes it."""
+
+    @tf.function(input_signature=[tf.TensorSpec((), tf.string)])
+    def grey(contents):
+        return decode_window(contents, choose, SIZE, 1, "Image 7")
+
+    @tf.function(input_signature=[tf.TensorSpec((), tf.string)])
+    def colour(contents):
+        return decode_window(contents, choose, SIZE, 3, "Image 7")
+
+    return lambda contents, channels=3: {1: grey, 3: colour}[channels](contents).numpy()
+
+
+@pytest.fixture
+def check(decode, tmp_path):
+    """Function that compares the windows of contents and of files with them, as evaluation reads
+    these."""
+
+    def compare(contents, channels=(1, 3)):
+        paths = [tmp_path / str(number) for number in range(len(contents))]
+        for path, content in zip(paths, contents, strict=True):
+            path.write_bytes(content)
+        seed = tf.constant([0, 0], tf.int64)
+        for channel_count in channels:
+            images = FileImages(paths, [0] * len(paths), ["a"], channels=channel_count)
+            numbers = tf.data.Dataset.range(len(paths))
+            windows = numbers.map(lambda i, of=images: of.load_window(i, seed, choose, SIZE))
+            for content, window in zip(contents, windows.as_numpy_iterator(), strict=True):
+                np.testing.assert_array_equal(decode(content, channel_count), window, content[:60])
+
+    return compare
+
+
+@pytest.fixture(scope="module")
+def photograph():
+    return Image.fromarray(load_sample_image("flower.jpg")).resize((160, 120))
+
+
+def exif(orientation):
+    tags = Image.Exif()
+    tags[0x010F] = "a maker before it"
+    tags[ORIENTATION] = orientation
+    tags[0x0131] = "software after it"
+    return tags
+
+
+def big_endian_exif(value, is_long):
+    value = value.to_bytes(4, "big") if is_long else bytes([0, value, 0, 0])
+    maker = b"\x01\x0f\x00\x02\x00\x00\x00\x04abc\x00"
+    entry = b"\x01\x12" + bytes([0, 4 if is_long else 3]) + b"\x00\x00\x00\x01" + value
+    return b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x02" + maker + entry + b"\x00" * 4
+
+
+def chunk(kind, content):
+    body = kind + content
+    return len(content).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
+
+
+def png(bit_depth, colour_type, *chunks, size=(33, 27)):
+    """A PNG of noise, with further chunks before its pixels."""
+    width, height = size
+    channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colour_type]
+    noise = np.random.default_rng(0).integers(0, 256, (27, (33 * channels * bit_depth + 7) // 8))
+    rows = b"".join(b"\x00" + row.tobytes() for row in noise.astype(np.uint8))
+    header = width.to_bytes(4, "big") + height.to_bytes(4, "big")
+    header = chunk(b"IHDR", header + bytes([bit_depth, colour_type, 0, 0, 0]))
+    pixels = chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + header + b"".join(chunks) + pixels
+
+
+def test_jpeg(photograph, check):
+    contents = [
+        encoded(photograph),
+        encoded(photograph, progressive=True),
+        encoded(photograph, subsampling=0),
+        encoded(photograph.convert("L")),
+        encoded(photograph) + b"maker's notes",
+    ]
+    check(contents)
+
+
+def test_orientation(photograph, check):
+    contents = []
+    for orientation in range(10):
+        little, big = exif(orientation), big_endian_exif(orientation, is_long=orientation % 2 == 0)
+        contents += [encoded(photograph, exif=little), encoded(photograph, exif=big)]
+        contents.append(encoded(photograph, "PNG", exif=little))
+    check(contents, channels=[3])
+
+
+PALETTE = chunk(b"PLTE", np.random.default_rng(1).integers(0, 256, 768).astype(np.uint8).tobytes())
+SHORT_PALETTES = {depth: chunk(b"PLTE", PALETTE[8 : 8 + 3 * 2**depth]) for depth in (1, 2, 4)}
+
+
+def test_png(check):
+    contents = [
+        *(png(depth, 0) for depth in (1, 2, 4, 8, 16)),
+        *(png(depth, colour) for depth in (8, 16) for colour in (2, 4, 6)),
+        png(1, 0, chunk(b"tRNS", b"\x00\x01")),
+        png(2, 0, chunk(b"tRNS", b"\x00\x02")),
+        png(4, 0, chunk(b"tRNS", b"\x00\x00")),
+        png(4, 0, chunk(b"tRNS", b"\x00\x0b")),
+        png(8, 0, chunk(b"tRNS", b"\x00\x09")),
+        png(16, 0, chunk(b"tRNS", b"\x12\x34")),
+        png(8, 2, chunk(b"tRNS", bytes([0, 1, 0, 2, 0, 3]))),
+        *(png(depth, 3, palette) for depth, palette in SHORT_PALETTES.items()),
+        png(8, 3, PALETTE),
+        png(8, 3, PALETTE, chunk(b"tRNS", bytes(range(0, 250, 5)))),
+        png(2, 3, SHORT_PALETTES[2], chunk(b"tRNS", b"\x00\x80")),
+        png(8, 2, chunk(b"tEXt", b"Comment\x00" + b"long " * 9000)),
+    ]
+    check(contents)
+
+
+XMP = b'<x:xmpmeta tiff:Orientation="%s"/>'
+COMPRESSED_XMP = b"XML:com.adobe.xmp\x00\x01\x00\x00\x00" + zlib.compress(XMP % b"6")
+
+
+def test_the_orientation_of_exif_counts_before_that_of_xmp(photograph, check):
+    contents = [encoded(photograph, exif=exif(value), xmp=XMP % b"3") for value in (1, 6)]
+    check([*contents, encoded(photograph, xmp=XMP % b"1")], channels=[3])
+
+
+def large_jpeg(photograph):
+    """A JPEG whose header says 65,000 x 65,000."""
+    contents = encoded(photograph)
+    frame = contents.index(b"\xff\xc0")
+    side = (65_000).to_bytes(2, "big")
+    return contents[: frame + 5] + side + side + contents[frame + 9 :]
+
+
+def test_what_is_refused(photograph, decode):
+    side = int(MAX_PIXELS**0.5) + 1
+    refused = {
+        b"": "Image 7.*neither a JPEG nor a PNG",
+        b"\xff": "neither a JPEG nor a PNG",
+        b"\x89PNG\r\n\x1a\n": "neither a JPEG nor a PNG",
+        encoded(photograph, "GIF"): "neither a JPEG nor a PNG",
+        encoded(photograph.convert("CMYK")): "Image 7.*in CMYK; accepted are grey and RGB",
+        encoded(photograph)[:900]: "Invalid JPEG",
+        encoded(photograph)[:9]: "Invalid JPEG",
+        png(8, 2)[:-30]: "Invalid PNG",
+        png(8, 2, size=(side, side)): rf"Image 7.*\[{side} {side}\].*at most 89,478,485",
+        png(8, 2, size=(2**32 - 1, 2**32 - 1)): "at most 89,478,485",
+        png(16, 2, chunk(b"tRNS", bytes(6))): "Image 7.*one transparent colour of 16 bits",
+        encoded(photograph, xmp=XMP % b"6"): "Image 7.*orientation outside of EXIF",
+        png(8, 2, chunk(b"iTXt", COMPRESSED_XMP)): "Image 7.*orientation outside of EXIF",
+        png(8, 2, chunk(b"zTXt", b"Raw profile type exif\x00")): "orientation outside of EXIF",
+        large_jpeg(photograph): r"Image 7.*\[65000 65000\].*at most 89,478,485",
+    }
+    for contents, message in refused.items():
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            decode(contents)

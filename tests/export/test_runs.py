@@ -1,0 +1,402 @@
+import dataclasses
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import onnxruntime
+import processes
+import pytest
+import tensorflow as tf
+
+import gsp_tf
+from gsp_tf._metadata import write_entries
+from gsp_tf.cli import main
+from gsp_tf.data import FileImages
+from gsp_tf.export import export_run, runs, verify_export
+from gsp_tf.recipe import ProtocolRecipe, Recipe
+from gsp_tf.runs import Run, RunFolder, load_splits
+from gsp_tf.training import embed
+
+LIMIT = 1e-5
+
+
+@pytest.fixture(scope="module")
+def exported(run, tmp_path_factory):
+    """The run in all formats, each moved to another folder after it was exported."""
+    folder = tmp_path_factory.mktemp("exported")
+    first = folder / "first"
+    first.mkdir()
+    for format, outputs in (("saved_model", 1), ("onnx", 1), ("litert", 1), ("keras", 0)):
+        out = export_run(run.path, format, first / format, bool(outputs), bool(outputs))
+        assert out == first / format
+    shutil.move(first, folder / "moved")
+    return folder / "moved"
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(1).uniform(0, 255, (5, 16, 16, 3)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def expected(run, images):
+    """What the model of the run gives for the images."""
+    embedder = run.learner(compile=False).embedder
+    pooling = embedder.get_layer("pooling")
+    local_features = keras.Model(embedder.input, pooling.input)(images, training=False)
+    maps = pooling.attribute_maps(local_features).numpy()
+    return {
+        "embedding": embedder(images, training=False).numpy(),
+        "attributes": maps.sum((1, 2)),
+        "pooling_weights": maps.sum(-1),
+    }
+
+
+def check(outputs, expected):
+    """Outputs of a batch, and of its first image alone, under names that end in 1."""
+    assert set(outputs) == {*expected, *(f"{name}1" for name in expected)}
+    for name, values in expected.items():
+        np.testing.assert_allclose(outputs[name], values, rtol=0, atol=LIMIT)
+        np.testing.assert_allclose(outputs[f"{name}1"], values[:1], rtol=0, atol=LIMIT)
+
+
+SERVE = """
+import sys
+sys.modules["gsp_tf"] = None
+import numpy as np, tensorflow as tf
+model, given, out = sys.argv[1:]
+given = np.load(given, allow_pickle=False)
+signatures = tf.saved_model.load(model).signatures
+assert set(signatures) == {"serving_default", "image_bytes", "images"}
+images = tf.constant(given["images"])
+outputs = {k: v.numpy() for k, v in signatures["images"](images=images).items()}
+outputs |= {k + "1": v.numpy() for k, v in signatures["images"](images=images[:1]).items()}
+ends = np.cumsum(given["lengths"])
+files = [given["bytes"][e - n : e].tobytes() for e, n in zip(ends, given["lengths"])]
+for name, key in (("image_bytes", "of_files"), ("serving_default", "by_default")):
+    outputs[key] = signatures[name](image_bytes=tf.constant(files))["embedding"].numpy()
+outputs["of_one_file"] = signatures["image_bytes"](tf.constant(files[:1]))["embedding"].numpy()
+np.savez(out, **outputs)
+try:
+    signatures["image_bytes"](tf.constant([files[0], b"GIF89a"]))
+except tf.errors.InvalidArgumentError as error:
+    print(error)
+"""
+
+
+def test_a_saved_model_serves_what_evaluation_embeds(run, exported, images, expected, tmp_path):
+    splits = load_splits(run.recipe())
+    assert isinstance(splits.test, FileImages)
+    assert {Path(path).suffix for path in splits.test.paths} == {".jpg", ".png"}
+    files = [Path(path).read_bytes() for path in splits.test.paths]
+    np.savez(
+        tmp_path / "given.npz",
+        images=images,
+        bytes=np.frombuffer(b"".join(files), np.uint8),
+        lengths=[len(file) for file in files],
+    )
+    arguments = exported / "saved_model", tmp_path / "given.npz", tmp_path / "out.npz"
+    done = processes.run(SERVE, *arguments, folder=tmp_path)
+    assert done.returncode == 0, done.output
+    assert re.search("Image 1 of the batch.*neither a J", done.output)
+    outputs = dict(np.load(tmp_path / "out.npz"))
+    embeddings = Run(run.path).test_embeddings().queries
+    assert len(embeddings) == len(files) > 4
+    np.testing.assert_allclose(outputs.pop("of_files"), embeddings, rtol=0, atol=LIMIT)
+    np.testing.assert_allclose(outputs.pop("by_default"), embeddings, rtol=0, atol=LIMIT)
+    np.testing.assert_allclose(outputs.pop("of_one_file"), embeddings[:1], rtol=0, atol=LIMIT)
+    check(outputs, expected)
+
+
+SERVE_ONNX = """
+import sys
+for name in ("gsp_tf", "tensorflow", "keras"):
+    sys.modules[name] = None
+import numpy as np, onnxruntime
+model, given, out = sys.argv[1:]
+images = np.load(given)
+session = onnxruntime.InferenceSession(model)
+names = [output.name for output in session.get_outputs()]
+outputs = dict(zip(names, session.run(None, {"images": images})))
+outputs |= {k + "1": v for k, v in zip(names, session.run(None, {"images": images[:1]}))}
+np.savez(out, **outputs)
+"""
+
+
+def test_onnx_serves_without_tensorflow(exported, images, expected, tmp_path):
+    np.save(tmp_path / "given.npy", images)
+    arguments = exported / "onnx" / "model.onnx", tmp_path / "given.npy", tmp_path / "out.npz"
+    subprocess.run([sys.executable, "-c", SERVE_ONNX, *arguments], check=True, cwd=tmp_path, env={})
+    check(dict(np.load(tmp_path / "out.npz")), expected)
+
+
+def test_litert_serves_in_the_plain_interpreter(exported, images, expected):
+    plain = tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    path = str(exported / "litert" / "model.tflite")
+    with pytest.warns(UserWarning, match="ai_edge_litert"):
+        interpreter = tf.lite.Interpreter(path, experimental_op_resolver_type=plain)
+    run = interpreter.get_signature_runner()
+    for count in (5, 1):
+        outputs = run(images=images[:count])
+        assert set(outputs) == set(expected)
+        for name, output in outputs.items():
+            np.testing.assert_allclose(output, expected[name][:count], rtol=0, atol=LIMIT)
+
+
+def test_the_keras_file_holds_the_embedder(exported, images, expected):
+    embedder = keras.models.load_model(exported / "keras" / "embedder.keras")
+    assert type(embedder.get_layer("pooling")).__name__ == "GeneralizedSumPooling"
+    embedding = embedder(images, training=False)
+    np.testing.assert_allclose(embedding, expected["embedding"], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("format", ["saved_model", "onnx", "litert", "keras"])
+def test_metadata(format, run, exported):
+    metadata = verify_export(exported / format)
+    described = json.loads((exported / format / "metadata.json").read_text("utf-8"))
+    assert described.pop("seal") and described == dataclasses.asdict(metadata)
+    assert metadata.format == format and metadata.name == "photographs"
+    names = {"embedding"} | ({"attributes", "pooling_weights"} if format != "keras" else set())
+    assert set(metadata.outputs) == names and metadata.outputs["embedding"] == [None, 8]
+    assert metadata.inputs["images"]["shape"] == [None, 16, 16, 3]
+    assert ("image_bytes" in metadata.inputs) == (format == "saved_model")
+    assert metadata.preprocessing["shorter_side"] == 20
+    assert "16/20 of the shorter side" in " ".join(metadata.preprocessing["steps"])
+    assert metadata.train_classes == list(load_splits(run.recipe()).train.class_names)
+    assert metadata.metrics == run.metrics()
+    assert metadata.recipe["data"]["path"] == "images"
+    assert metadata.versions["gsp_tf"] == gsp_tf.__version__
+    assert ("onnxruntime" in metadata.versions) == (format == "onnx")
+
+
+def test_nothing_says_where_it_was_made(run, exported):
+    places = [run.path, exported.parent, Path(gsp_tf.__file__).parent, Path(tf.__file__).parent]
+    for file in exported.rglob("*"):
+        contents = file.read_bytes() if file.is_file() else b""
+        assert not [place for place in places if bytes(place) in contents], file
+
+
+@pytest.fixture
+def copy(exported, tmp_path):
+    """A copy of the SavedModel, its metadata, and a function that writes others."""
+    copy = shutil.copytree(exported / "saved_model", tmp_path / "copy")
+    metadata = json.loads((copy / "metadata.json").read_text("utf-8"))
+    del metadata["seal"]
+
+    def write(**changes):
+        write_entries(copy / "metadata.json", metadata | changes)
+
+    return copy, metadata, write
+
+
+@pytest.mark.parametrize("change", ["changed", "missing", "not listed"])
+def test_other_files_than_were_written_are_found(change, copy):
+    copy, _, _ = copy
+    file = copy / "variables" / ("more" if change == "not listed" else "variables.index")
+    if change == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(b"other")
+    with pytest.raises(ValueError, match=f"missing, not listed or changed.*variables/{file.name}"):
+        verify_export(copy)
+
+
+def test_names_outside_of_the_folder_and_damaged_metadata_are_refused(copy, tmp_path):
+    copy, metadata, write = copy
+    (tmp_path / "secret").write_text("secret")
+    (copy / "link").symlink_to(tmp_path)
+    (copy / "loop").symlink_to("loop")
+    outside = (
+        "../secret",
+        str(tmp_path / "secret"),
+        "a/../../secret",
+        "..\\secret",
+        "link/secret",
+        "loop",
+    )
+    for name in (*outside, "a\0b"):
+        write(sha256={**metadata["sha256"], name: "0"})
+        with pytest.raises(ValueError, match="metadata.json names a file outside of its folder"):
+            verify_export(copy)
+    for listed in (["saved_model.pb"], None, "a", {"saved_model.pb": 1}):
+        write(sha256=listed)
+        with pytest.raises(ValueError, match="metadata.json is damaged: sha256 is"):
+            verify_export(copy)
+    for text in ("{", "[]", "[" * 100_000, "{}"):
+        (copy / "metadata.json").write_text(text)
+        with pytest.raises(ValueError, match="metadata.json is damaged"):
+            verify_export(copy)
+
+
+def nothing_but(folder, *names):
+    return sorted(path.name for path in folder.iterdir()) == sorted(names)
+
+
+def test_the_command(run, tmp_path, capsys):
+    out = tmp_path / "new" / "served"
+    for code in (0, 1):
+        with pytest.raises(SystemExit) as exit:
+            main(["export", str(run.path), "--format", "keras", "--out", str(out)])
+        assert exit.value.code == code
+    said = capsys.readouterr()
+    assert f"Exported: {out}" in said.out and f"{out} exists" in said.err
+    assert nothing_but(out.parent, "served") and nothing_but(out, "embedder.keras", "metadata.json")
+
+
+def test_pooling_without_weights_or_attributes(make_run, tmp_path):
+    folder = make_run("--pooling.name", "gap")
+    weighing = "GlobalAveragePooling2D.*no pooling weights.*CBAM.*, GeneralizedSum"
+    attributing = "no attributes.*these have: (GeneralizedSum(Max|Mean|)Pooling[,.] ?){3}"
+    for format, outputs, message in (
+        ("onnx", {"pooling_weights": True}, weighing),
+        ("saved_model", {"attributes": True}, attributing),
+        ("keras", {"attributes": True}, "holds the layers themselves"),
+        ("tflite", {}, "one of saved_model, onnx, litert, keras; received 'tflite'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            export_run(folder.path, format, tmp_path / "out", **outputs)
+    assert nothing_but(tmp_path, "run")
+
+
+def change_part(path, part, change):
+    """Change a part of a `.keras` file."""
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    parts[part] = change(parts[part])
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+
+
+def of_other_code(name):
+    """Function from the configuration of a learner to one whose embedder is a function of os."""
+    other = {"module": "os", "class_name": "function", "config": name, "registered_name": name}
+
+    def change(config):
+        config = json.loads(config)
+        config["config"]["embedder"] = other
+        return json.dumps(config)
+
+    return change
+
+
+def test_a_model_file_that_is_damaged_or_holds_code_is_named(make_run, tmp_path):
+    folder = make_run()
+    whole = folder.model_path.read_bytes()
+    for part, change in (
+        ("config.json", lambda content: b"{"),
+        ("model.weights.h5", lambda content: b"{"),
+        ("config.json", of_other_code("system")),
+        ("config.json", of_other_code("no_such_function")),
+    ):
+        folder.model_path.write_bytes(whole)
+        change_part(folder.model_path, part, change)
+        with pytest.raises(ValueError) as caught:
+            export_run(folder.path, "keras", tmp_path / "out")
+        assert str(caught.value).startswith(f"{folder.model_path} is damaged, or of other versions")
+    images = keras.Input((16, 16, 3))
+    keras.Model(images, keras.layers.Lambda(lambda x: x)(images)).save(folder.model_path)
+    with pytest.raises(ValueError, match="Lambda.*arbitrary code"):
+        export_run(folder.path, "keras", tmp_path / "out")
+    assert nothing_but(tmp_path, "run")
+
+
+def test_what_onnx_has_no_operation_for_is_refused(make_run, tmp_path):
+    folder = make_run("--pooling.name", "generalized_max")
+    with pytest.raises(ValueError, match="cannot be written as ONNX.*Cholesky"):
+        export_run(folder.path, "onnx", tmp_path / "out")
+    assert nothing_but(tmp_path, "run")
+
+
+def test_what_litert_has_no_operation_for_is_refused(make_run, tmp_path, monkeypatch):
+    folder = make_run("--pooling.name", "gap")
+    monkeypatch.setattr(
+        keras.layers.GlobalAveragePooling2D, "call", lambda self, x: determinants(x)
+    )
+    with pytest.raises(ValueError, match="cannot be written as LiteRT.*MatrixDeterminant"):
+        export_run(folder.path, "litert", tmp_path / "out")
+    assert nothing_but(tmp_path, "run")
+
+
+def determinants(features):
+    """The determinant of each channel of square maps."""
+    return keras.ops.det(keras.ops.transpose(features, (0, 3, 1, 2)))
+
+
+def test_generalized_max_pooling_is_served_by_litert(make_run, tmp_path, images):
+    folder = make_run("--pooling.name", "generalized_max")
+    out = export_run(folder.path, "litert", tmp_path / "out")
+    expected = folder.learner(compile=False).embedder(images, training=False)
+    served = runs.read_litert(out)(images)["embedding"]
+    np.testing.assert_allclose(served, expected, rtol=0, atol=LIMIT)
+
+
+def test_half_precision_in_a_saved_model_but_not_in_onnx(make_run, tmp_path, images):
+    folder = make_run("--training.precision", "mixed_bfloat16", "--pooling.name", "gap")
+    with pytest.raises(ValueError, match="precision=float32; received mixed_bfloat16"):
+        export_run(folder.path, "onnx", tmp_path / "onnx")
+    out = export_run(folder.path, "saved_model", tmp_path / "out")
+    served = tf.saved_model.load(out).signatures["images"](images=images)["embedding"]
+    expected, _ = embed(folder.learner(compile=False).embedder, [(images, tf.range(5))])
+    np.testing.assert_allclose(served, expected, rtol=0, atol=LIMIT)
+
+
+def test_two_outputs_and_gelu_in_onnx(make_run, tmp_path, images):
+    head = "{name: coded_residual, num_prototypes: [4, 2], hidden_dim: 8}"
+    folder = make_run("--pooling.name", "gap", "--head", head, "--embedding.second_dim", "6")
+    out = export_run(folder.path, "onnx", tmp_path / "out")
+    session = onnxruntime.InferenceSession(out / "model.onnx")
+    (embedding,) = session.run(None, {"images": images})
+    expected, _ = embed(folder.learner(compile=False).embedder, [(images, tf.range(5))])
+    np.testing.assert_allclose(embedding, expected, rtol=0, atol=LIMIT)
+
+
+def test_folders_that_are_not_runs_of_one_model(run, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no recipe.yaml"):
+        export_run(tmp_path, "onnx")
+    recipe = Recipe(protocol=ProtocolRecipe("mlrc", num_folds=2))
+    RunFolder.create(tmp_path / "folds", recipe)
+    with pytest.raises(ValueError, match="several folds; name the run folder of.*fold-0-repeat-0"):
+        export_run(tmp_path / "folds", "onnx")
+
+
+def test_what_is_not_whole_is_not_there(run, tmp_path, monkeypatch):
+    def write(served, recipe, folder):
+        (folder / "model").write_text("half of it")
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(runs._FORMATS, "keras", runs._FORMATS["keras"]._replace(write=write))
+    with pytest.raises(KeyboardInterrupt):
+        export_run(run.path, "keras", tmp_path / "out")
+    assert nothing_but(tmp_path)
+
+
+def test_a_model_that_deviates_is_not_written(run, tmp_path, monkeypatch):
+    read = runs._FORMATS["keras"].read
+
+    def read_deviating(folder):
+        assert folder != tmp_path / "out"
+        assert not (tmp_path / "out").exists()
+        return lambda images: {name: x + 2e-5 for name, x in read(folder)(images).items()}
+
+    deviating = runs._FORMATS["keras"]._replace(read=read_deviating)
+    monkeypatch.setitem(runs._FORMATS, "keras", deviating)
+    with pytest.raises(ValueError, match=r"deviates by 2.\de-05 in embedding, more than 1e-05"):
+        export_run(run.path, "keras", tmp_path / "out")
+    assert nothing_but(tmp_path)
+
+
+def test_a_place_where_nothing_can_be_made(run, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError):
+        export_run(run.path, "keras", tmp_path / "file" / "out")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError, match="dangling exists"):
+        export_run(run.path, "keras", tmp_path / "dangling")
+    assert nothing_but(tmp_path, "dangling", "file")

@@ -1,0 +1,337 @@
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from embedded import random_embeddings, write_embeddings
+from PIL import Image
+
+from gsp_tf.evaluation import truncated
+from gsp_tf.recipe import load_recipe
+from gsp_tf.search import (
+    DuplicateDistance,
+    EmbeddingsFolder,
+    LabelledEmbeddings,
+    RunModel,
+    Thresholds,
+    build_index,
+    calibrate,
+    calibrate_on_copies,
+    embed_images,
+    find_duplicates,
+)
+from gsp_tf.search.cleaning import _kept, altered_copies
+
+NEAR = 0.035  # altered copies are up to 0.022 away, other images 0.060 or more
+
+PLANTED = [
+    {"0.png", "identical.png", "quality.jpg"},
+    {"12.png", "half.png"},
+    {"mirrored.png", "mirrored and larger.png"},
+]
+
+
+def groups_of(found):
+    """The names of the files of each group."""
+    return [
+        {Path(name).name for name in found.names[found.groups == group]}
+        for group in range(found.count)
+    ]
+
+
+def rows_of(table):
+    """The rows of a CSV file, as dictionaries."""
+    return pa_csv.read_csv(table).to_pylist()
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_planted_copies_are_found_and_images_stay_as_they_are(colours_run, photos, tmp_path):
+    before = [contents(folder) for folder in photos]
+    found = find_duplicates(photos, tmp_path / "out", colours_run, NEAR)
+    assert [contents(folder) for folder in photos] == before
+    assert sorted(map(sorted, groups_of(found))) == sorted(map(sorted, PLANTED))
+    assert list(map(Path, found.problems)) == [photos[1] / "broken.png"]
+    rows = rows_of(found.table)
+    kinds = {Path(row["path"]).name: row["kind"] for row in rows if not row["representative"]}
+    # The representative has most pixels, then most bytes, then the first path.
+    first = min(
+        "0.png",
+        "identical.png",
+        key=lambda name: str(next(path for folder in photos for path in folder.rglob(name))),
+    )
+    second = {"0.png": "identical.png", "identical.png": "0.png"}[first]
+    near = dict.fromkeys(("quality.jpg", "half.png", "mirrored.png"), "near")
+    assert kinds == {second: "identical", **near}
+    of_best = {Path(row["path"]).name: row["kind"] for row in rows if row["representative"]}
+    assert of_best.pop(first) == "identical" and set(of_best.values()) == {"near"}
+    best = {Path(row["path"]).name for row in rows if row["representative"]}
+    assert found.num_mixed == 0
+    assert {"12.png", "mirrored and larger.png"} < best and first in best
+    sizes = {Path(row["path"]).name: (row["width"], row["height"]) for row in rows}
+    assert sizes["half.png"] == (32, 32) and sizes["mirrored and larger.png"] == (96, 96)
+    model = RunModel(colours_run)
+    for row in rows:
+        other = next(r for r in rows if r["group"] == row["group"] and r["representative"])
+        a, b = model.embed_images([row["path"], other["path"]]).embeddings
+        assert row["distance"] == pytest.approx(np.linalg.norm(a - b), abs=1e-5)
+    # The copies were given as a source of their own: they share images with the first.
+    one, other = map(str, photos)
+    assert {Path(found.names[row]).name for row in found.shared[one, other][0]} == {
+        "0.png",
+        "12.png",
+    }
+    assert {row["shared_with"] for row in rows if row["set"] == one} == {json.dumps([other])}
+
+
+def test_no_file_is_a_superfluous_copy_of_itself(colours, tmp_path, command):
+    folder = tmp_path / "photos"
+    link, *files = (folder / name for name in ("a/link.png", "b/1.png", "b/2.png"))
+    for path in (link, files[0]):
+        path.parent.mkdir(parents=True)
+    for path in files:
+        shutil.copy(next(colours.rglob("0.png")), path)
+    link.symlink_to(files[0])
+    code, printed, _ = command("dedup", folder, folder / "b", "--out", tmp_path / "out")
+    assert code == 0 and "5 images: 1 group of 5 images" in printed
+    assert "Besides the representatives, 2 are identical files and 0 near" in printed
+    rows = rows_of(tmp_path / "out" / "duplicates.csv")
+    assert [row["path"] for row in rows if not row["representative"]] == [str(files[1])] * 2
+    found = find_duplicates([link, files[0]], tmp_path / "linked")
+    assert found.representatives.tolist() == [1, 1] and found.is_representative.all()
+
+
+def test_a_folder_of_photographs_may_hold_parquet_files(
+    colours, colours_run, tmp_path, command, monkeypatch
+):
+    folder = shutil.copytree(colours, tmp_path / "photos")
+    pq.write_table(pa.table({"embedding": [[1.0, 2.0]] * 3}), folder / "metadata.parquet")
+    monkeypatch.chdir(folder)
+    for new in (24, 0):  # the result lies in the folder too, with the embeddings
+        code, printed, errors = command("dedup", ".", "--run", colours_run, "--distance", NEAR)
+        assert code == 0 and f"Embedded {new} new images." in printed, errors
+        assert "24 images: 0 groups" in printed
+
+
+def test_names_that_are_not_text_are_printed_and_written_as_text(
+    colours, colours_run, tmp_path, command
+):
+    for folder, name in ((b"\x1b[31ma", b"\xff.png"), (b"b", b"\x1b[31m.png")):
+        path = os.fsencode(tmp_path) + b"/" + folder
+        os.makedirs(path)
+        shutil.copy(next(colours.rglob("0.png")), path + b"/" + name)
+    sources = [tmp_path / "\x1b[31ma", tmp_path / "b"]
+    code, printed, errors = command("dedup", *sources, "--out", tmp_path / "out")
+    assert code == 0 and "\x1b" not in printed and "\ufffd.png and" in printed, errors
+    paths = [row["path"] for row in rows_of(tmp_path / "out" / "duplicates.csv")]
+    assert sorted(paths) == [f"{tmp_path}/\x1b[31ma/\\udcff.png", f"{tmp_path}/b/\x1b[31m.png"]
+    arguments = ["dedup", *sources, "--run", colours_run, "--distance", NEAR]
+    code, printed, errors = command(*arguments, "--out", tmp_path / "near")
+    assert code == 0 and "Embedded 1 new image." in printed, errors
+    assert printed.count("is not Unicode text") == 1 and "1 file cannot be read" in printed
+
+
+def test_identical_files_need_no_model(photos, tmp_path, command):
+    code, printed, _ = command("dedup", *photos, "--out", tmp_path / "out")
+    assert code == 0 and "1 group of 2 images" in printed and "1 are identical files" in printed
+    assert f"{photos[0]} and {photos[1]} share images: 1 image of" in printed
+    rows = rows_of(tmp_path / "out" / "duplicates.csv")
+    assert {Path(row["path"]).name for row in rows} == {"0.png", "identical.png"}
+
+
+def test_a_second_call_embeds_only_new_and_changed_files(
+    colours_run, photos, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_kept, "_SHARD", 15)
+    out, folder = tmp_path / "out", photos[1]
+    assert find_duplicates(photos, out, colours_run, NEAR).num_new == 29
+    again = find_duplicates(photos, out, colours_run, NEAR)
+    assert again.num_new == 0 and len(again.problems) == 1
+    shutil.copy(folder / "half.png", folder / "new.png")
+    Image.new("RGB", (64, 64), "green").save(folder / "quality.jpg")
+    (folder / "mirrored.png").unlink()
+    found = find_duplicates(photos, out, colours_run, NEAR)
+    assert found.num_new == 2
+    assert sorted(map(sorted, groups_of(found))) == [
+        ["0.png", "identical.png"],
+        ["12.png", "half.png", "new.png"],
+    ]
+    fresh = find_duplicates(photos, tmp_path / "fresh", colours_run, NEAR)
+    assert (fresh.groups == found.groups).all() and fresh.num_new == 30 - 1
+
+
+def test_after_a_killed_process_only_missing_images_are_embedded(
+    colours_run, photos, tmp_path, kill_command
+):
+    arguments = ["dedup", *photos, "--run", colours_run, "--distance", NEAR]
+    arguments += ["--out", tmp_path / "out"]
+    small = "from gsp_tf.search.cleaning import _kept; _kept._SHARD = 12\n"
+    kill_command(*arguments, renaming=3, ending=".parquet", code=small)
+    found = find_duplicates(photos, tmp_path / "out", colours_run, NEAR)
+    assert found.num_new == 29 - 24
+    assert sorted(map(sorted, groups_of(found))) == sorted(map(sorted, PLANTED))
+
+
+def test_embeddings_from_anywhere_have_the_same_groups(tmp_path):
+    embeddings = random_embeddings(60)  # some occur twice
+    names = [f"/no/{number:02}.png" for number in range(60)]
+    split = ["train" if number % 3 else "test" for number in range(60)]
+    folder = write_embeddings(tmp_path / "embedded", embeddings, names)
+    table = pa.table({"embedding": embeddings.tolist(), "path": names, "split": split})
+    pq.write_table(table, tmp_path / "a.parquet")
+    np.savez(tmp_path / "a.npz", embeddings=embeddings, paths=names)
+    sources = [folder, build_index(folder, tmp_path / "index").path]
+    sources += [tmp_path / "a.parquet", tmp_path / "a.npz"]
+    found = [
+        find_duplicates(source, tmp_path / "out", distance=1e-3, table="parquet")
+        for source in sources
+    ]
+    assert found[0].count == 3
+    for one in found:
+        assert (one.groups == found[0].groups).all() and one.names.tolist() == names
+    assert found[0].sets is None
+    assert pq.read_table(found[3].table)["group"].to_pylist() == [0, 0, 1, 1, 2, 2]
+    in_test, in_train = found[2].shared["test", "train"]
+    assert {split[row] for row in in_test} == {"test"} and len(in_test) == len(in_train) == 2
+
+
+def test_splits_of_a_run_and_of_a_recipe_share_images(colours, colours_run, photos, tmp_path):
+    found = find_duplicates(colours_run, tmp_path / "out", distance=0.2)
+    assert set(found.sets) == {"train", "validation", "test"} and len(found.names) == 24
+    embedded = RunModel(colours_run).embed_images(found.names.tolist()).embeddings
+    path = write_embeddings(tmp_path / "embedded", embedded, found.names.tolist())
+    recipe = load_recipe(colours.parent / "recipe.yaml")
+    again = find_duplicates(path, tmp_path / "again", distance=0.2, splits=recipe)
+    assert (again.groups == found.groups).all() and (again.sets == found.sets).all()
+    assert found.shared and found.shared.keys() == again.shared.keys()
+
+
+def test_the_distance_is_measured_on_altered_copies_and_kept(
+    colours, colours_run, tmp_path, command
+):
+    arguments = ["dedup", colours, "--run", colours_run, "--out", tmp_path / "out"]
+    code, printed, _ = command(*arguments)
+    assert code == 0 and "altered copies: JPEG of quality 50 100 %, half the size" in printed
+    assert "Measured on 24 images" in printed and "0 groups" in printed
+    assert "An earlier call" not in printed
+    kept = (tmp_path / "out" / "distance.json").read_bytes()
+    code, printed, _ = command(*arguments)
+    file = tmp_path / "out" / "distance.json"
+    assert code == 0 and f"An earlier call measured this; remove {file} to measure" in printed
+    assert (tmp_path / "out" / "distance.json").read_bytes() == kept
+    # Images with a duplicate do not count: the distance is that to the nearest other image.
+    files = sorted(map(str, colours.rglob("*.png")))
+    embeddings = RunModel(colours_run).embed_images(files).embeddings
+    between = np.linalg.norm(embeddings[:, None] - embeddings, axis=-1)
+    nearest = (between + np.diag(np.full(24, np.inf))).min(axis=1)
+    assert DuplicateDistance.read(tmp_path / "out" / "distance.json") == calibrate_on_copies(
+        colours_run, files, embeddings
+    )
+    for share, rank in ((0, 0), (0.5, 12)):
+        found = calibrate_on_copies(colours_run, files, embeddings, share)
+        assert found.distance == pytest.approx(np.sort(nearest)[rank], rel=1e-3)
+    doubled = [*files, files[0]]
+    found = calibrate_on_copies(colours_run, doubled, embeddings[[*range(24), 0]], 0)
+    assert found.distance == pytest.approx(nearest[1:].min(), rel=1e-3)
+    with pytest.raises(ValueError, match="Only 5 images can be read, too few"):
+        calibrate_on_copies(colours_run, files[:5], embeddings[:5])
+
+
+def test_the_distance_of_prefixes_is_measured_on_prefixes_of_the_copies(
+    colours, colours_run, tmp_path, command
+):
+    embedded = embed_images(colours_run, [colours], tmp_path / "embedded")
+    index = build_index(embedded, tmp_path / "index", dim=7)
+    out = ["--run", colours_run, "--out", tmp_path / "out"]
+    code, printed, errors = command("dedup", index.path, *out)
+    assert code == 0 and "altered copies: JPEG of quality 50 100 %" in printed, errors
+    measured = DuplicateDistance.read(tmp_path / "out" / "distance.json")
+    cut = truncated(np.concatenate([shard.embeddings for shard in embedded.shards()]), 7)
+    between = np.linalg.norm(cut[:, None] - cut, axis=-1) + np.diag(np.full(24, np.inf))
+    assert measured.dim == 7
+    assert measured.distance == pytest.approx(between.min(axis=1).min(), rel=1e-3)
+    code, _, errors = command("dedup", embedded.path, *out)
+    assert code == 1 and "the distance of embeddings of dimension 7; these have 8" in errors
+
+
+def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_path, command):
+    embeddings = random_embeddings(40)
+    folder = write_embeddings(tmp_path / "embedded", embeddings)
+    np.savez(tmp_path / "nan.npz", embeddings=np.full((3, 2), np.nan))
+    np.savez(tmp_path / "one.npz", embeddings=np.ones((1, 2)))
+    labels, names = np.arange(40) // 4, list("abcdefghij")
+    unknown = LabelledEmbeddings(
+        embeddings, labels, names, "euclidean", None, "", tmp_path / "unknown.json", []
+    )
+    calibrate(unknown, 0.1, num_resamples=5)
+    cosine = unknown._replace(path=tmp_path / "cosine.json", metric="cosine")
+    calibrate(cosine, 0.1, num_resamples=5)
+    model = EmbeddingsFolder.open(folder).metadata().model
+    known = unknown._replace(path=tmp_path / "known.json", model=model)
+    calibrate(known, 0.1, num_resamples=5)
+    np.savez(tmp_path / "eight.npz", embeddings=embeddings)
+    np.savez(tmp_path / "nine.npz", embeddings=random_embeddings(40, 9))
+    nine = write_embeddings(tmp_path / "nine", random_embeddings(40, 9))
+    compressed = build_index(
+        write_embeddings(tmp_path / "many", random_embeddings(300)), tmp_path / "ivf", "ivf_sq8"
+    ).path
+    with_distance = ["--distance", 1]
+    for arguments, message in (
+        (["no/such"], "no/such does not exist"),
+        ([folder], "Give a distance (--distance), thresholds"),
+        ([folder, "--distance", -1], "--distance must be a number of 0 or more"),
+        ([folder, "--distance", 1, "--thresholds", "a"], "not both"),
+        ([tmp_path / "nan.npz", *with_distance], "3 of 3 rows hold NaN or infinity"),
+        ([tmp_path / "one.npz", *with_distance], "Two images or more are needed; received 1."),
+        ([folder, "--thresholds", tmp_path / "unknown.json"], "of an unknown model"),
+        ([tmp_path / "eight.npz", "--thresholds", tmp_path / "known.json"], "which model made its"),
+        ([tmp_path / "eight.npz", "--thresholds", tmp_path / "cosine.json"], "cosine distances"),
+        ([tmp_path / "nine.npz", "--thresholds", tmp_path / "unknown.json"], "has dimension 9"),
+        ([nine, "--thresholds", tmp_path / "known.json"], "has dimension 9"),
+        ([folder, "--run", other_run], "do not belong together: the models are of"),
+        ([folder, colours, *with_distance], "has no embeddings to compare with the others"),
+        ([colours, *with_distance], "A distance is for embeddings, and there are none"),
+        ([compressed, *with_distance], "is compressed (ivf_sq8)"),
+        ([tmp_path / "unknown.json"], "Two images or more are needed; received 1."),
+    ):
+        code, _, errors = command("dedup", *arguments, "--out", tmp_path / "out")
+        assert code == 1 and message in errors and "Traceback" not in errors, (arguments, errors)
+    fits = find_duplicates(tmp_path / "eight.npz", tmp_path / "out", thresholds=unknown.path)
+    assert fits.distance == Thresholds.read(unknown.path).match.distance.value
+    find_duplicates(colours, tmp_path / "kept", colours_run, NEAR)
+    with pytest.raises(ValueError, match="do not belong together.*--out NEW"):
+        find_duplicates(colours, tmp_path / "kept", other_run, NEAR)
+
+
+def test_one_process_at_a_time(colours, tmp_path, locked_elsewhere):
+    with locked_elsewhere(str(tmp_path / "out")) as process:
+        with pytest.raises(BlockingIOError, match="Another process is writing"):
+            find_duplicates(colours, tmp_path / "out")
+        process.stdin.close()
+
+
+def test_a_dedup_embeds_a_jpeg_of_each_image_of_the_sample_and_other_copies_of_a_few(
+    colours, colours_run, tmp_path, monkeypatch
+):
+    files = sorted(map(str, colours.rglob("*.png")))
+    model = RunModel(colours_run)
+    embeddings = model.embed_images([*files, "gone.png"]).embeddings
+    expected = calibrate_on_copies(model, files, embeddings[:-1])
+    monkeypatch.setattr(altered_copies, "_ALTERED", 3)
+    embed, embedded = RunModel.embed_images, []
+
+    def counted(model, images, description=None):
+        embedded.append(len(images))
+        return embed(model, images, description)
+
+    monkeypatch.setattr(RunModel, "embed_images", counted)
+    found = calibrate_on_copies(model, [*files, "gone.png"], np.nan_to_num(embeddings))
+    assert embedded == [25, 3 * 4] and found.images == 24
+    assert found.distance == pytest.approx(expected.distance)

@@ -1,0 +1,246 @@
+import csv
+import io
+import os
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from embedded import edit_json, edit_recipe, save_run
+from PIL import Image
+
+from gsp_tf._files import UNSEALED, file_sha256, sealed
+from gsp_tf.runs import Run
+from gsp_tf.search import EmbeddingsFolder, RunModel, embed_images
+
+
+@pytest.fixture
+def own(embedded, tmp_path):
+    return EmbeddingsFolder(shutil.copytree(embedded, tmp_path / "out"))
+
+
+def contents(path):
+    """Everything in the shards: paths, labels and embeddings."""
+    shards = list(EmbeddingsFolder.open(path).shards())
+    paths = [path for shard in shards for path in shard.paths]
+    labels = [label for shard in shards for label in shard.labels]
+    return paths, labels, np.concatenate([shard.embeddings for shard in shards])
+
+
+def test_are_those_of_the_evaluation(finished_run, embedded):
+    run = Run(finished_run)
+    splits = run.splits
+    expected, labels, *_ = run.test_embeddings()
+    paths, names, embeddings = contents(embedded)
+    rows = [paths.index(path) for path in splits.test.paths]
+    np.testing.assert_allclose(embeddings[rows], expected, atol=1e-6)
+    assert [names[row] for row in rows] == [splits.test.class_names[label] for label in labels]
+
+
+def test_the_metadata_say_what_they_are(finished_run, embedded):
+    [shard, *_] = EmbeddingsFolder.open(embedded).shards()
+    columns = shard.columns["file_size"], shard.columns["file_time"]
+    for path, size, time in zip(shard.paths, *columns, strict=True):
+        assert size.as_py() == os.path.getsize(path) and time.value == os.stat(path).st_mtime_ns
+    metadata = EmbeddingsFolder.open(embedded).metadata()
+    assert metadata.model.sha256 == file_sha256(finished_run / "model.keras")
+    assert metadata.model.recipe == "digits" and metadata.dim == 8
+    assert vars(metadata.model.preprocessing) == {"image_size": 16, "resize": 18}
+    assert metadata.outcome.embedded == 80 and metadata.outcome.corrupt == 0
+    assert metadata.metric == "euclidean" and metadata.images.listed == 80
+    np.testing.assert_allclose(metadata.outcome.lengths, 1, atol=1e-5)
+    assert sorted(path.name for path in embedded.iterdir()) == [
+        ".lock",
+        *(f"embeddings-{i:05}.parquet" for i in range(5)),
+        "embeddings.json",
+    ]
+
+
+def test_after_a_killed_process_what_is_missing_or_lost_is_computed(
+    finished_run, images, embedded, tmp_path, monkeypatch, kill_command
+):
+    out = EmbeddingsFolder(tmp_path / "out")
+    arguments = ["embed", finished_run, images, "--out", out.path, "--shard-size", "16"]
+    kill_command(*arguments, renaming=4, ending=".parquet")
+    with pytest.raises(ValueError, match="is not complete: gsp-tf embed was stopped"):
+        EmbeddingsFolder.open(out.path)
+    out.shard_path(0).unlink()
+    assert [out.shard_path(i).exists() for i in range(5)] == [False, True, True, False, False]
+    written = [out.shard_path(i).stat().st_mtime_ns for i in (1, 2)]
+    done = []
+    original = RunModel.embed_images
+
+    def count(self, paths, description):
+        done.extend(paths)
+        return original(self, paths, description)
+
+    monkeypatch.setattr(RunModel, "embed_images", count)
+    embed_images(finished_run, [images], out.path)
+    paths, labels, embeddings = contents(out.path)
+    expected_paths, expected_labels, expected = contents(embedded)
+    assert paths == expected_paths and labels == expected_labels and len(set(paths)) == 80
+    np.testing.assert_allclose(embeddings, expected, atol=1e-6)
+    assert done == [*paths[:16], *paths[48:]]
+    assert written == [out.shard_path(i).stat().st_mtime_ns for i in (1, 2)]
+    names = [path.name for path in sorted(out.path.iterdir())]
+    assert names == [path.name for path in sorted(embedded.iterdir())]
+
+
+def test_what_is_complete_is_not_computed_again(finished_run, images, own, monkeypatch):
+    monkeypatch.setattr(RunModel, "embed_images", None)
+    assert embed_images(finished_run, [images], own.path).metadata() == own.metadata()
+    own.shard_path(3).unlink()
+    with pytest.raises(FileNotFoundError, match="lacks embeddings-00003.parquet"):
+        EmbeddingsFolder.open(own.path)
+
+
+def test_files_that_are_no_images_are_listed_and_left_out(digits_run, images, tmp_path, command):
+    folder = shutil.copytree(images, tmp_path / "in")
+    broken = {
+        folder / "<b>1" / "text.png": b"not an image",
+        folder / "<b>1" / "empty.jpg": b"",
+        folder / "<b>2" / "cut.png": sorted((folder / "<b>2").iterdir())[0].read_bytes()[:90],
+    }
+    for path, content in broken.items():
+        path.write_bytes(content)
+    odd = os.fsdecode(os.fsencode(folder / "<b>3") + b"/k\xe4se.png")
+    shutil.copy(next((folder / "<b>3").iterdir()), odd)
+    code, output, errors = command("embed", digits_run, folder, "--out", tmp_path / "out")
+    assert code == 0 and "80 images of dimension 8" in output
+    assert "4 of 84 files cannot be read" in errors and "the file is empty" in errors
+    with open(tmp_path / "out" / "corrupt.csv", newline="", encoding="utf-8") as file:
+        rows = {row["path"]: row["reason"] for row in csv.DictReader(file)}
+    assert len(rows) == 4 and set(map(str, broken)) <= set(rows)
+    assert "not Unicode text" in rows[str(folder / "<b>3" / "k\\xe4se.png").replace("xe4", "udce4")]
+    paths, labels, _ = contents(tmp_path / "out")
+    assert len(paths) == 80 and not set(map(str, broken)) & set(paths)
+    assert all(label == path.split("/")[-2] for path, label in zip(paths, labels, strict=True))
+
+
+def test_nothing_but_files_that_are_no_images(digits_run, tmp_path):
+    (tmp_path / "a.png").write_text("no")
+    with pytest.raises(ValueError, match="No image can be read of 1 file; see"):
+        embed_images(digits_run, [tmp_path / "a.png"])
+    assert (digits_run / "embeddings" / "corrupt.csv").exists()
+
+
+def test_another_model_preprocessing_or_list_is_refused(digits_run, images, own, tmp_path):
+    other = save_run(tmp_path / "other", images, seed=1)
+    with pytest.raises(ValueError, match="holds embeddings of the model of .*run. Choose another"):
+        embed_images(other, [images], own.path)
+    with pytest.raises(ValueError, match="list of images: 80 there, 8 now. .*--out NEW.*--add NEW"):
+        embed_images(digits_run, [images / "<b>1"], own.path)
+    edit_recipe(digits_run, "resize: 18", "resize: 20")
+    with pytest.raises(ValueError, match="other preprocessing: .*18.* there, .*20.* now"):
+        embed_images(digits_run, [images], own.path)
+
+
+def test_a_folder_with_something_else_is_left_as_it_is(digits_run, images, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").touch()
+    with pytest.raises(FileExistsError, match="exists and holds no embeddings"):
+        embed_images(digits_run, [images], tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+def test_two_processes_do_not_write_one_folder(
+    finished_run, images, own, tmp_path, locked_elsewhere
+):
+    for out in (own.path, tmp_path / "new"):
+        with locked_elsewhere(out), pytest.raises(BlockingIOError, match="Another process"):
+            embed_images(finished_run, [images], out)
+    assert not EmbeddingsFolder(tmp_path / "new").metadata_path.exists()
+    embed_images(finished_run, [images], own.path)
+
+
+def flipped(content):
+    """A file with one bit changed in its embeddings."""
+    place = len(content) // 3
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    "change", [flipped, lambda content: content[:-9], lambda content: b"PAR1" * 9]
+)
+def test_damaged_shards_are_named(own, change):
+    own.shard_path(1).write_bytes(change(own.shard_path(1).read_bytes()))
+    with pytest.raises(ValueError, match="embeddings-00001.parquet is damaged"):
+        list(own.shards())
+
+
+@pytest.mark.parametrize("noted", ["[", "[1]", "5", "[[1, 2, 3]]", "[" * 100_000])
+@pytest.mark.parametrize("name", ["corrupt", "lengths"])
+def test_damaged_notes_of_shards_are_named(own, name, noted):
+    path = own.shard_path(0)
+    table = pq.read_table(path)
+    if name == "lengths" and noted == "[1]":
+        noted = '["long"]'
+    notes = {**table.schema.metadata, name.encode(): noted, b"seal": UNSEALED}
+    content = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata(notes), content)
+    path.write_bytes(sealed(content.getvalue()))
+    with pytest.raises(ValueError, match="embeddings-00000.parquet is damaged: its notes"):
+        own.summarize_shard(0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "embeddings.json is damaged"),
+        ("[]", "embeddings.json is damaged: it holds a list, not an object"),
+        ("{}", "does not describe gsp_tf embeddings; received format None"),
+        ('{"a":' * 100_000, "embeddings.json is damaged: it is nested too deeply"),
+        ('{"format": "gsp_tf embeddings", "format_version": 9}', "format version 9"),
+        ('{"format": "gsp_tf embeddings", "format_version": 2}', "it has no checksum of its own"),
+    ],
+)
+def test_damaged_metadata_are_refused(own, content, message):
+    own.metadata_path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        EmbeddingsFolder.open(own.path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        *(({name: 0}, f"{name} is 0") for name in ("dim", "shard_size")),
+        *(({"dim": value}, f"dim is {value}") for value in (-1, 10**12)),
+        *(
+            ({"images": {"listed": value, "sha256": ""}}, f"listed is {value!r}")
+            for value in (None, 0, "all", 1.5, True)
+        ),
+        ({"outcome": {"embedded": 0, "corrupt": 0, "lengths": [1, 1]}}, "embedded is 0"),
+        ({"outcome": {"embedded": 1, "corrupt": 0, "lengths": [1]}}, "lengths must be two"),
+        ({"outcome": {"embedded": [80], "corrupt": 0, "lengths": [1, 1]}}, "embedded is .80."),
+        ({"images": {}}, "images lacks entries"),
+    ],
+)
+def test_impossible_metadata_are_refused(own, changes, message):
+    edit_json(own.metadata_path, **changes)
+    with pytest.raises(ValueError, match=f"embeddings.json is damaged: {message}"):
+        EmbeddingsFolder.open(own.path)
+
+
+def test_bad_arguments(digits_run, images, tmp_path, command):
+    for arguments, message in (
+        (
+            ["embed", digits_run, images, "--shard-size", "0"],
+            "--shard-size must be an integer from 1",
+        ),
+        (["embed", tmp_path, images], "is not a run folder"),
+        (["embed", digits_run, tmp_path / "gone"], "gone does not exist"),
+        (["index", tmp_path], "holds no embeddings"),
+    ):
+        assert message in command(*arguments)[2]
+
+
+def test_pixels_are_embedded_like_the_file_that_holds_them(run, tmp_path):
+    rng = np.random.default_rng(0)
+    pixels = [rng.integers(0, 255, (*size, 3), np.uint8) for size in ((40, 30), (1, 50), (25, 90))]
+    for number, image in enumerate(pixels):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+    model = RunModel(run.path)
+    expected = model.embed_images([str(tmp_path / f"{n}.png") for n in range(3)]).embeddings
+    found = model.embed_images(pixels)
+    assert found.problems == [""] * 3
+    np.testing.assert_allclose(found.embeddings, expected, atol=1e-6)

@@ -1,0 +1,88 @@
+import pytest
+
+from gsp_tf.search.embedding._listing import list_digest, list_images
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("b/x/2.PNG", "b/1.jpg", "a/3.png", "0.png", "a/notes.txt", ".hidden/4.png"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).touch()
+    return tmp_path / "in"
+
+
+def test_the_first_folder_below_is_the_label(folder):
+    listed = list_images([folder])
+    assert [(path[len(str(folder)) + 1 :], label) for path, label in listed] == [
+        ("0.png", None),
+        ("a/3.png", "a"),
+        ("b/1.jpg", "b"),
+        ("b/x/2.PNG", "b"),
+    ]
+
+
+def test_what_is_left_out_is_told(folder, locked_folder):
+    (folder / "b" / "IMG.CR3").touch()
+    (folder / "b" / "locked").mkdir()
+    with pytest.warns(UserWarning, match=f"left out of {folder}") as caught:
+        assert len(list_images([folder])) == 4
+    assert str(caught[0].message).splitlines()[1:] == [
+        "  2 files of other kinds: 1 .CR3 (b/IMG.CR3), 1 .txt (a/notes.txt)",
+        "  1 hidden or system folder: .hidden",
+        "  1 folder that may not be read: b/locked (Permission denied)",
+    ]
+
+
+def test_an_image_named_twice_is_listed_once_with_the_label_that_is_known(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    first, *_ = listed = list_images(["a/3.png", ".", folder / "a" / ".." / "a" / "3.png"])
+    assert first == (str(folder / "a/3.png"), "a") and len(listed) == 4
+
+
+def test_a_manifest(folder, tmp_path):
+    manifest = tmp_path / "list.csv"
+    manifest.write_text("path,label\nin/0.png,zero\nin/gone.png,\n", encoding="utf-8")
+    assert list_images([manifest]) == [
+        (str(folder / "0.png"), "zero"),
+        (str(folder / "gone.png"), None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("path,label\n", "lists no images"),
+        ("path,label\n,cat\n", "line 2: the path is empty"),
+        ("file\n1.png\n", "line 1: columns"),
+        ('path,label\n1.png,cat\n2.png,"dog\n3.png,cow\n', "list.csv, line 3: unexpected end"),
+    ],
+)
+def test_manifests_that_cannot_be_used(tmp_path, content, message):
+    (tmp_path / "list.csv").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        list_images([tmp_path / "list.csv"])
+
+
+def test_two_labels_are_refused(folder, tmp_path):
+    (tmp_path / "list.csv").write_text("path,label\nin/a/3.png,other\n")
+    with pytest.raises(ValueError, match="3.png has two labels: 'a' and 'other'"):
+        list_images([folder, tmp_path / "list.csv"])
+
+
+def test_what_is_not_there_and_what_is_empty(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing.png does not exist"):
+        list_images([tmp_path / "nothing.png"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"empty cannot be used:\n- there are no images in it"):
+        list_images([tmp_path / "empty"])
+
+
+def test_the_fingerprint_is_of_paths_labels_and_their_order():
+    lists = [
+        [("a", None), ("b", None)],
+        [("b", None), ("a", None)],
+        [("a", "b"), ("b", None)],
+        [("a\udcff", None), ("b", None)],
+        [("a", None)],
+    ]
+    assert len({list_digest(images) for images in lists}) == len(lists)

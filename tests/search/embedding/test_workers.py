@@ -1,0 +1,299 @@
+"""Collections embedded by a local cluster of Ray, after a driver was killed, and then a worker."""
+
+import dataclasses
+import os
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedded import edit_json
+from ray_jobs import processes_of, ray_without_processes, start_driver, wait_until, written
+
+from gsp_tf.search import (
+    BatchEmbedder,
+    Collection,
+    EmbeddingsFolder,
+    build_index,
+    embed_collection,
+)
+from gsp_tf.search.embedding import workers
+from gsp_tf.search.embedding._job import finish, forget_attempts
+from gsp_tf.search.embedding._ray import ray_session
+
+NUM_SHARDS = 11
+
+
+@pytest.fixture(scope="module")
+def expected(embedded):
+    """Dict from the paths of the images to their embeddings, by `embed_images`."""
+    shards = EmbeddingsFolder(embedded).shards()
+    return {p: row for s in shards for p, row in zip(s.paths, s.embeddings, strict=True)}
+
+
+def names(folder):
+    return {path.name for path in folder.path.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def finished(job):
+    """The folder after the job."""
+    job.driver.join(1200)
+    output = (job.folder / "output.txt").read_text()
+    assert job.driver.exitcode == 0 and "2 of 82 files cannot be read" in output, output
+    return EmbeddingsFolder(job.out)
+
+
+@pytest.fixture
+def own(finished, tmp_path):
+    return EmbeddingsFolder(shutil.copytree(finished.path, tmp_path / "out"))
+
+
+def test_what_killed_processes_wrote_is_not_computed_again(interrupted, job, finished):
+    assert (job.folder / "killed").exists()  # the only worker, so Ray has started another
+    assert len(interrupted.written) == 2
+    assert interrupted.written.items() <= written(finished.path).items()
+    wait_until(lambda: not processes_of(job.folder))
+
+
+def test_nothing_is_lost_and_nothing_is_there_twice(finished, expected, collection):
+    folder = EmbeddingsFolder.open(finished.path)
+    shards = list(folder.shards())
+    paths = [path for shard in shards for path in shard.paths]
+    assert paths == sorted(expected)
+    embeddings = np.concatenate([shard.embeddings for shard in shards])
+    np.testing.assert_allclose(embeddings, [expected[path] for path in paths], atol=1e-6)
+    labels = [label for shard in shards for label in shard.labels]
+    assert labels == [Path(path).parent.name for path in paths[:50]] + [None] * 30
+    corrupt = dict(folder.corrupt())
+    assert set(corrupt) == {str(collection / "broken.png"), "/text"}
+    listed, outcome = folder.metadata().images.listed, folder.metadata().outcome
+    assert (listed, outcome.embedded, outcome.corrupt) == (82, 80, 2)
+    np.testing.assert_allclose(outcome.lengths, 1, atol=1e-5)
+    numbers = [n for shard in shards for n in shard.columns["id"].to_pylist()]
+    assert numbers == [None] * 50 + list(range(30))
+    sizes = [n for shard in shards for n in shard.columns["file_size"].to_pylist()]
+    assert sizes == list(map(os.path.getsize, paths))
+    shards = {f"embeddings-{number:05}.parquet" for number in range(NUM_SHARDS)}
+    assert names(folder) == shards | {"embeddings.json", "corrupt.csv", ".lock"}
+
+
+@pytest.mark.evidence
+def test_a_driver_that_was_killed_leaves_no_process(
+    finished_run, collection, finished, tmp_path, in_this_process
+):
+    out = tmp_path / "out"
+    driver = start_driver(finished_run, collection, out, tmp_path)
+    wait_until(lambda: len(written(out)) >= 2 or not driver.is_alive())
+    driver.kill()
+    driver.join()
+    wait_until(lambda: not processes_of(tmp_path))
+    before = written(out)
+    assert 2 <= len(before) < NUM_SHARDS
+    with pytest.warns(UserWarning, match="2 of 82 files"):
+        folder = embed_collection(finished_run, collection, out)
+    assert before.items() <= written(out).items()
+    assert folder.metadata().outcome == finished.metadata().outcome
+
+
+def test_an_index_takes_it(finished, expected, tmp_path):
+    index = build_index(finished, tmp_path / "index")
+    path, embedding = next(iter(expected.items()))
+    ids, _ = index.search(embedding[None], 1)
+    assert index.paths(ids[0]) == [path]
+
+
+def test_what_is_complete_needs_no_ray(own, finished_run, collection, monkeypatch):
+    monkeypatch.setattr(workers, "ray_session", None)
+    with pytest.warns(UserWarning, match="2 of 82"):
+        folder = embed_collection(finished_run, collection, own.path)
+    assert folder.metadata() == own.metadata()
+    with pytest.raises(ValueError, match="list of images: 82 there"):
+        embed_collection(finished_run, collection / "1.parquet", own.path)
+    edit_json(own.metadata_path, outcome=None)
+    own.shard_path(3).write_bytes(own.shard_path(3).read_bytes()[:-9])
+    with pytest.raises(ValueError, match="embeddings-00003.parquet is damaged"):
+        embed_collection(finished_run, collection, own.path)
+    shutil.copy(own.shard_path(NUM_SHARDS - 1), own.shard_path(3))
+    with pytest.raises(ValueError, match="embeddings-00003.parquet .* accounts for 2 of 8 images"):
+        embed_collection(finished_run, collection, own.path)
+
+
+class Killed(BaseException):
+    """What stands for SIGKILL."""
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    monkeypatch.setattr(workers, "ray_session", ray_without_processes)
+
+
+@pytest.fixture
+def unfinished(own):
+    """A folder that lacks a shard."""
+    edit_json(own.metadata_path, outcome=None)
+    own.shard_path(2).unlink()
+    return own
+
+
+@pytest.mark.filterwarnings("ignore:2 of 82 files")
+def test_a_lost_shard_is_written_again_or_the_job_ends(
+    unfinished, finished, finished_run, collection, in_this_process, monkeypatch
+):
+    def fail(*_):
+        raise OSError("No space left on device")
+
+    before = written(unfinished.path)
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddingsFolder, "write_shard", fail)
+        with pytest.raises(ValueError, match="Shard 2: No space left .* continues with what is"):
+            embed_collection(finished_run, collection, unfinished.path)
+    embed_collection(finished_run, collection, unfinished.path)
+    assert unfinished.read_shard(2, 8).paths == finished.read_shard(2, 8).paths
+    assert before.items() <= written(unfinished.path).items()
+    assert names(unfinished) == names(finished)
+
+
+def test_what_a_worker_left_that_was_killed_after_its_last_shard_was_renamed_is_removed(
+    unfinished, finished, finished_run, collection, monkeypatch
+):
+    write_shard = EmbeddingsFolder.write_shard
+
+    def write_and_leave(folder, number, shard):
+        write_shard(folder, number, shard)
+        (folder.path / f".{folder.shard_path(number).name}.partial").mkdir()
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddingsFolder, "write_shard", write_and_leave)
+        with pytest.raises(Killed):
+            worker(finished_run, unfinished.path, collection)()
+    assert len(list(unfinished.path.glob(".*[0-9]*"))) == 2
+    finish(unfinished, unfinished.metadata())
+    assert names(unfinished) == names(finished)
+
+
+def worker(run, out, source):
+    """Function that tries a shard and gives what is wrong."""
+    embedder = workers._ShardEmbedder(run, out, Collection(source), None)
+    return lambda: embedder({"shard": [2]})["problem"][0]
+
+
+def test_a_shard_that_kills_its_workers_is_not_tried_for_ever(
+    unfinished, finished_run, collection, monkeypatch
+):
+    def kill(*_):
+        raise Killed
+
+    try_shard = worker(finished_run, unfinished.path, collection)
+    with monkeypatch.context() as patch:
+        patch.setattr(workers._ShardEmbedder, "_shard", kill)
+        for _ in range(5):
+            with pytest.raises(Killed):
+                try_shard()
+    assert "Shard 2: 5 workers were killed while they wrote it" in try_shard()
+    forget_attempts(unfinished)
+    assert try_shard() == "" and unfinished.shard_path(2).is_file()
+
+
+def test_a_worker_refuses_what_changed_on_the_way(unfinished, digits_run, collection, tmp_path):
+    source = shutil.copytree(collection, tmp_path / "source")
+    try_shard = worker(digits_run, unfinished.path, source)
+    pq.write_table(pq.read_table(source / "0.parquet")[:10], tmp_path / "short.parquet")
+    (tmp_path / "short.parquet").replace(source / "0.parquet")
+    assert "0.parquet was changed: it had 21 rows before" in try_shard()
+    model = dataclasses.asdict(unfinished.metadata().model)
+    edit_json(unfinished.metadata_path, model={**model, "sha256": "another"})
+    problem = worker(digits_run, unfinished.path, collection)()
+    assert "the model of" in problem and "changed while it was used" in problem
+
+
+def test_bad_arguments(finished_run, collection, command):
+    arguments = ["embed-collection", finished_run, collection]
+    assert "--workers must be an integer from 1" in command(*arguments, "--workers", 0)[2]
+    assert (
+        "--cpus-per-worker must be an integer from 1"
+        in command(*arguments, "--cpus-per-worker", 0)[2]
+    )
+    assert "is not a run folder" in command("embed-collection", collection, collection)[2]
+
+
+def test_without_ray(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r'pip install "\.\[ray\]"'), ray_session():
+        pass
+
+
+@pytest.fixture
+def sessions(monkeypatch):
+    """What is asked of a stand-in of Ray."""
+    asked = []
+    ray = SimpleNamespace(
+        is_initialized=lambda: False,
+        init=lambda *arguments, **options: asked.append((arguments, options)),
+        shutdown=lambda: asked.append("shutdown"),
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.data", SimpleNamespace())
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "")  # so that it is put back
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
+    return ray, asked
+
+
+def test_a_session_goes_to_the_cluster_that_is_named(sessions, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    ray, asked = sessions
+    with pytest.raises(KeyError), ray_session():
+        assert asked[0][0] == () and "num_cpus" not in asked[0][1]
+        raise KeyError
+    assert asked[1:] == ["shutdown"]
+
+
+def test_a_session_starts_a_cluster_of_its_own(sessions, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", "/x" * 50)
+    _, asked = sessions
+    with ray_session():
+        arguments, options = asked[0]
+    assert arguments == ("local",) and options["include_dashboard"] is False
+    assert options["_temp_dir"] == "/tmp/ray" and asked[1:] == ["shutdown"]
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    monkeypatch.setenv("RAY_TMPDIR", "/short")
+    with ray_session():
+        assert asked[-1][1]["_temp_dir"] == "/short/ray"
+
+
+def test_a_session_leaves_ray_as_it_is_connected(sessions, monkeypatch):
+    ray, asked = sessions
+    ray.is_initialized = lambda: True
+    with ray_session() as found:
+        assert found is ray
+    assert asked == []
+
+
+@pytest.mark.evidence
+def test_ray_data_maps_the_batch_function(finished_run, expected, tmp_path):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "text.png").write_text("no")
+    paths = [*expected, str(tmp_path / "text.png")]
+    for part in range(3):
+        table = pa.table({"path": paths[part::3], "id": range(len(paths[part::3]))})
+        pq.write_table(table, tmp_path / "source" / f"{part}.parquet")
+    with ray_session(cpus=2) as ray:
+        ray.data.read_parquet(str(tmp_path / "source")).map_batches(
+            BatchEmbedder,
+            fn_constructor_args=[finished_run, 1],
+            batch_size=16,
+            compute=ray.data.ActorPoolStrategy(size=1),  # the other core is for reading
+        ).write_parquet(str(tmp_path / "out"))
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    assert sorted(row["path"] for row in rows) == sorted(paths)
+    for row in rows:
+        if row["problem"]:
+            assert row["path"] == paths[-1] and np.isnan(row["embedding"]).all()
+        else:
+            np.testing.assert_allclose(row["embedding"], expected[row["path"]], atol=1e-6)

@@ -1,0 +1,290 @@
+import dataclasses
+import re
+import shutil
+import struct
+import zlib
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from encoded_images import encoded
+from PIL import Image
+
+from gsp_tf.layers import CrowPooling
+from gsp_tf.search import build_index, calibrate, embed_images
+from gsp_tf.search.explore import _fragments as fragments
+from gsp_tf.search.explore._model_view import ModelView, View
+from gsp_tf.search.explore._page import Exploration, page_app
+from gsp_tf.search.explore._searched import NoImages, open_images
+
+
+@pytest.fixture(scope="module")
+def query(images):
+    return sorted((images / "<b>8").iterdir())[0].read_bytes()
+
+
+@pytest.fixture(scope="module")
+def page(serve, exploration):
+    """Port of the page."""
+    return serve(page_app(exploration))
+
+
+def test_the_first_page_says_what_is_explored(page, ask):
+    answer = ask(page, "/", "GET")
+    assert answer.getheader("Content-Type") == "text/html; charset=utf-8"
+    for text in ("<h1>digits</h1>", "conv4", "GeneralizedSumPooling, 4 prototypes", "8 dimensions"):
+        assert text in answer.body
+    assert "24 test images of the run</dd>" in answer.body
+    assert "<dt>Classes</dt><dd>3</dd>" in answer.body
+    assert answer.body.count("data-example=") == answer.body.count("<img ") == 8
+    assert "&lt;b&gt;" in answer.body and "<b>8" not in answer.body
+
+
+def test_an_image_gets_its_places_and_neighbours(page, ask, query):
+    answer = ask(page, "/search?name=%3Ci%3Emine.png", body=query)
+    assert answer.status == 200 and "&lt;i&gt;mine.png" in answer.body and "<i>" not in answer.body
+    assert answer.body.count('alt="pooling weights"') == 1
+    assert answer.body.count('alt="prototype of each place"') == 1
+    assert answer.body.count("<svg") == 1 and answer.body.count("<li>") == 4
+    places, rest = answer.body.split("Nearest neighbours")
+    neighbours, why = rest.split("Why these")
+    assert places.count("<figure") == 3 and neighbours.count("<figure>") == 3
+    assert "has no" not in places and "&lt;b&gt;" in neighbours
+    assert why.count("<figure>") == 3 and "matched places of &lt;i&gt;mine.png and" in why
+
+
+def test_an_example_finds_others_and_not_itself(view, model, index, page, serve, ask):
+    indexed = serve(page_app(Exploration(view, open_images(model, index), 99)))
+    for port, count in ((page, 3), (indexed, 79)):
+        first = ask(port, "/", "GET").body
+        name = first.split('data-example="1" title="')[1].split('"')[0]
+        answer = ask(port, "/examples/1")
+        assert f"<h3>{name}, as the model sees it</h3>" in answer.body
+        nearest = answer.body.split("Nearest neighbours")[1].split("Why these")[0]
+        assert nearest.count("<figure>") == count and f"</span>{name}" not in nearest
+        assert ask(port, "/examples/8").status == 404
+
+
+def test_no_file_of_the_machine_is_served(page, run, images, ask):
+    for path in (run / "recipe.yaml", next((images / "<b>1").iterdir()), "/etc/passwd"):
+        path = quote(str(path))
+        for asked in (f"/{path}", f"/..{path}", f"/%2e%2e{path}"):
+            assert ask(page, asked, "GET").status == 404
+        assert ask(page, "/search", body=path.encode()).status == 422
+
+
+def bomb(width, height):
+    """A PNG that says it has so many pixels."""
+    content = encoded(Image.new("L", (1, 1)), "PNG")
+    header = b"IHDR" + struct.pack(">II", width, height) + content[24:29]
+    return content[:12] + header + struct.pack(">I", zlib.crc32(header)) + content[33:]
+
+
+def test_the_page_says_why_it_refuses_a_file_before_the_model_sees_it(page, ask, monkeypatch):
+    monkeypatch.setattr(ModelView, "look", None)
+    for name, content, reason in (
+        ("text.png", b"no image", "not an image"),
+        ("cut.png", encoded(Image.new("L", (40, 40), 7), "PNG")[:50], "truncated"),
+        ("empty.png", b"", "the file is empty"),
+        ("bomb.png", bomb(30_000, 30_000), "at most 89,478,485 are decoded"),
+    ):
+        answer = ask(page, f"/search?name={name}", body=content)
+        assert answer.status == 422 and answer.body.startswith(f"{name}: ")
+        assert reason in answer.body and "<" not in answer.body
+
+
+def test_an_image_is_read_from_memory_as_its_file_is(exploration, view, prepared, images):
+    path = sorted((images / "<b>8").iterdir())[0]
+    seen = view.look(prepared(path))
+    assert seen.image.shape == (16, 16, 1) and seen.image.dtype == np.uint8
+    np.testing.assert_allclose(seen.attributes.sum(axis=-1), seen.weights[..., 0], atol=1e-6)
+    np.testing.assert_allclose(seen.weights.sum(), 1, atol=1e-5)
+    shown = fragments.found("a.png", seen, view.pooling_name, [], NoImages("none"))
+    answer = exploration.search(path.read_bytes(), "a.png")
+    assert answer.startswith(shown.split('<p class="notice')[0])
+
+
+def test_prototypes_are_looked_at_once(page, ask, monkeypatch):
+    answer = ask(page, "/prototypes")
+    while answer.status == 202:
+        answer = ask(page, "/prototypes")
+    options = answer.body.split("<option value=")[1:]
+    assert sorted(int(option[1]) for option in options) == [0, 1, 2, 3]
+    shares = [float(option.split("(")[1].split(" %")[0]) for option in options]
+    assert shares == sorted(shares, reverse=True) and abs(sum(shares) - 100) < 0.3
+    assert f"by way of prototype {options[0][1]}," in answer.body
+    monkeypatch.setattr(Exploration, "browser", None)
+    answer = ask(page, "/prototypes/2")
+    assert "by way of prototype 2," in answer.body
+    assert answer.body.count("<figure>") == 12 and answer.body.count('class="cell"') == 24
+    assert ask(page, "/prototypes/4").status == 404
+
+
+def test_a_browser_is_told_how_far_the_prototypes_are(asked, serve, ask, monkeypatch):
+    monkeypatch.setattr("gsp_tf.search.explore._page._PATIENCE", 0.01)
+    look = asked.browser
+
+    def tell(progress):
+        progress(16, 24)
+        return look(progress)
+
+    monkeypatch.setattr(asked, "browser", tell)
+    asked.release.clear()
+    port = serve(page_app(asked))
+    asked.started.clear()
+    ask(port, "/prototypes")
+    asked.started.wait()
+    answer = ask(port, "/prototypes")
+    assert answer.status == 202 and '<progress value="16" max="24">' in answer.body
+    asked.release.set()
+    while answer.status == 202:
+        answer = ask(port, "/prototypes")
+    assert answer.status == 200 and answer.body.count("<option") == 2
+
+
+def test_what_the_model_refuses_is_told(asked, serve, ask, monkeypatch):
+    def refuse(*_):
+        raise ValueError("None of the images can be read.")
+
+    monkeypatch.setattr(asked, "search", refuse)
+    monkeypatch.setattr(asked, "browser", refuse)
+    port = serve(page_app(asked))
+    for path in ("/search", "/prototypes", "/prototypes/0"):
+        answer = ask(port, path, body=b"image")
+        assert (answer.status, answer.body) == (500, "None of the images can be read.")
+
+
+def test_a_pooling_without_weights_or_prototypes_says_so(view, test_images):
+    image = np.zeros((16, 16, 1), np.uint8)
+    nearest = test_images.nearest(np.zeros((1, 8)), 3)
+    seen = View(image, np.zeros((1, 8)), None, None)
+    found = fragments.found("a.png", seen, "GlobalAveragePooling2D", nearest, test_images)
+    sentence = "GlobalAveragePooling2D, the pooling of this run, has no"
+    assert f"{sentence} weights of places" in found
+    assert f"{sentence} attributes of prototypes" in found and "<svg" not in found
+    assert found.count("<figure>") == 1 + 3
+    without = SimpleNamespace(model=view.model, pooling_name="CrowPooling", num_prototypes=0)
+    exploration = Exploration(without, test_images, 3)
+    assert "CrowPooling, the pooling of this run, has no attributes" in exploration.page(1)
+    assert exploration.num_prototypes == 0
+
+
+def test_the_layer_says_whether_it_has_prototypes(view, monkeypatch):
+    assert (view.pooling_name, view.num_prototypes) == ("GeneralizedSumPooling", 4)
+    monkeypatch.setattr(
+        "gsp_tf.search.explore._model_view.features_model", lambda embedder: (None, CrowPooling())
+    )
+    other = ModelView(view.model)
+    assert (other.pooling_name, other.num_prototypes) == ("CrowPooling", 0)
+
+
+def test_without_images_the_places_are_shown_and_what_to_do(view, query, serve, ask):
+    port = serve(page_app(Exploration(view, NoImages("no data"), 3)))
+    first, found = ask(port, "/", "GET").body, ask(port, "/search", body=query).body
+    assert "gsp-tf embed" in first and "gsp-tf embed" in found
+    assert found.count("<figure") == 3 and "data-example" not in first
+    assert ask(port, "/prototypes").status == ask(port, "/examples/0").status == 404
+
+
+def test_fewer_images_than_neighbours(view, test_images, query, monkeypatch):
+    seen = View(np.zeros((16, 16, 1), np.uint8), np.zeros((1, 8)), None, None)
+    monkeypatch.setattr(view, "look", lambda batches: seen)
+    found = Exploration(view, test_images, 99).search(query, "a.png")
+    neighbours, why = found.split("Nearest neighbours")[1].split("Why these")
+    assert neighbours.count("<figure>") == 24 and why.count("<figure>") == 4
+
+
+def test_thresholds_say_what_matches(view, model, index, run, query, tmp_path):
+    thresholds = calibrate(run, 0.05, out=tmp_path / "thresholds.json", num_resamples=5)
+    for path in (index, None):
+        exploration = Exploration(view, open_images(model, path, thresholds), 10)
+        text = exploration.search(query, "a.png")
+        number = r'class="number"><span class="decision (\w+)">\1</span> ([\d.]+)</span>(.*?)</fig'
+        rows = re.findall(number, text)
+        assert len(rows) == 10 and thresholds.summary() in text
+        assert [row[0] for row in rows] == [thresholds.decide(float(row[1])) for row in rows]
+        first = next(decision for decision, _, name in rows if "the same file" not in name)
+        assert f'Nearest neighbours: <span class="decision {first}">' in text
+
+
+def test_an_uploaded_file_that_is_searched_is_said_to_be_and_does_not_decide(
+    view, model, index, images, run, tmp_path
+):
+    calibrated = calibrate(run, 0.05, out=tmp_path / "thresholds.json", num_resamples=5)
+    ends = {"match": 1e-6, "unknown": 2e-6}  # a file matches itself, and all else is unknown
+    for name, end in ends.items():
+        threshold = getattr(calibrated, name)
+        distance = dataclasses.replace(threshold.distance, value=end, low=None, high=None)
+        ends[name] = dataclasses.replace(threshold, distance=distance)
+    thresholds = dataclasses.replace(calibrated, **ends)
+    for path in (index, None):
+        searched = open_images(model, path, thresholds)
+        sample = searched.sample(1)
+        content = Path(sample.images.paths[sample.indices[0]]).read_bytes()
+        text = Exploration(view, searched, 3).search(content, "a.png")
+        assert text.count("<br>the same file") == 1
+        assert 'Nearest neighbours: <span class="decision unknown">' in text
+        alone = Exploration(view, searched, 1).search(content, "a.png")
+        assert "<h3>Nearest neighbours</h3>" in alone
+
+
+def test_a_condition_restricts_what_is_found(view, model, run, images, query, tmp_path, serve, ask):
+    names = sorted(map(str, images.rglob("*.png")))
+    table = tmp_path / "t.csv"
+    lines = [f"{name},{row % 3}" for row, name in enumerate(names)]
+    table.write_text("\n".join(["path,camera", *lines]), "utf-8")
+    embedded = embed_images(run, [images], tmp_path / "e")
+    path = build_index(embedded, tmp_path / "index", table=table).path
+    page = serve(page_app(Exploration(view, open_images(model, path), 5)))
+    first = ask(page, "/", "GET").body
+    assert 'id="where"' in first and "Columns: path, label, camera; path is the name" in first
+    shown = [Path(name).name for name in names]
+    where = f"camera == 2 and path != {shown[2]!r}"
+    answer = ask(page, f"/search?name=a.png&where={quote(where)}", body=query)
+    found = answer.body.split("Nearest neighbours")[1].split("Why these")[0]
+    assert answer.status == 200 and found.count("<figure>") == 5
+    assert "of those where <code>camera == 2 and path != &#39;" in found
+    two = quote(f"path in ({shown[2]!r}, {shown[5]!r})")
+    found = ask(page, f"/search?where={two}", body=query).body.split("Nearest neighbours")[1]
+    assert found.split("Why these")[0].count("<figure>") == 2
+    for where, message in (
+        ("__import__('os')", "cannot be used"),
+        ("camra == 1", "did you mean camera?"),
+        ("camera == 9", "No other image meets the condition"),
+        ("id == 1", "no column id"),
+    ):
+        answer = ask(page, f"/examples/1?where={quote(where)}")
+        assert answer.status == 422 and message in answer.body
+    whole = f"path {{}} {names[40]!r}"  # nothing tells where the files are
+    answers = [ask(page, f"/search?where={quote(whole.format(by))}", body=query) for by in "<>"]
+    none = f"path >= {str(images)!r} and path < {str(images)[:-1] + 'z'!r}"
+    answers.append(ask(page, f"/search?where={quote(none)}", body=query))
+    assert [answer.status for answer in answers] == [422, 200, 422]
+
+
+def test_no_answer_tells_the_folders_of_the_machine(
+    view, model, run, images, query, serve, ask, tmp_path
+):
+    own = tmp_path / "copies"
+    shutil.copytree(images, own)
+    path = build_index(embed_images(run, [own], tmp_path / "e"), tmp_path / "index").path
+    port = serve(page_app(Exploration(view, open_images(model, path), 3)))
+    answers = [ask(port, "/", "GET")]
+    shutil.rmtree(own)
+    answers += [ask(port, "/examples/0"), ask(port, "/prototypes"), ask(port, "/search", body=b"")]
+    asked = [f"/search?where={quote(where)}" for where in ("no", "id", "'")]
+    answers += [ask(port, path, body=query) for path in asked]
+    while answers[2].status == 202:
+        answers[2] = ask(port, "/prototypes")
+    assert [answer.status for answer in answers] == [200, 500, 500, *4 * [422]]
+    assert answers[1].body == "it failed; the terminal says why"
+    bodies = "".join(answer.body for answer in answers)
+    assert str(tmp_path) not in bodies and str(images) not in bodies
+
+
+def test_test_images_take_no_condition(page, ask):
+    assert 'id="where"' not in ask(page, "/", "GET").body
+    answer = ask(page, "/examples/1?where=camera")
+    assert answer.status == 422 and "Conditions are for an index" in answer.body

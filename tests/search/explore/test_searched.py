@@ -1,0 +1,85 @@
+import shutil
+
+import numpy as np
+import pytest
+from embedded import edit_recipe, save_run
+
+from gsp_tf.runs import Run, RunFolder, load_splits
+from gsp_tf.search import RunModel, open_index, search
+from gsp_tf.search.explore._searched import IndexedImages, NoImages, TestImages, open_images
+
+
+def test_without_an_index_the_test_images_of_the_run_are_searched(model, test_images, prepared):
+    assert isinstance(test_images, TestImages)
+    assert test_images.summary == "24 test images of the run"
+    test = load_splits(model.recipe).test
+    nearest = test_images.nearest(model.embed_batches(prepared(test.paths[5])), 4)
+    assert [one.rank for one in nearest] == [1, 2, 3, 4]
+    assert test.paths[5].endswith(nearest[0].tile.name) and nearest[0].distance < 1e-3
+    assert nearest[0].label == test.class_names[test.labels[5]]
+    distances = [one.distance for one in test_images.nearest(np.zeros((1, 8)), 24)]
+    assert distances == sorted(distances)
+
+
+def test_embeddings_that_the_evaluation_kept_are_searched(run, test_images, tmp_path, monkeypatch):
+    own = shutil.copytree(run, tmp_path / "run")
+    Run(own).evaluate()
+    monkeypatch.setattr("gsp_tf.runs.run.embed_test_images", None)
+    query = np.zeros((1, 8))
+    found, expected = (x.nearest(query, 24) for x in (open_images(RunModel(own)), test_images))
+    assert {one.tile.name for one in found} == {one.tile.name for one in expected}
+    np.testing.assert_allclose(*([one.distance for one in x] for x in (found, expected)), 1e-4)
+
+
+def test_an_index_finds_what_search_finds(run, model, index, images, prepared):
+    query = sorted((images / "<b>7").iterdir())[3]
+    found = open_images(model, index)
+    assert isinstance(found, IndexedImages)
+    assert found.summary == f"80 images in {index.parent.name}/{index.name}"
+    nearest = found.nearest(model.embed_batches(prepared(query)), 3)
+    expected = search(run, query, index, k=3)
+    assert [(one.rank, one.label) for one in nearest] == [(n.rank, n.label) for n in expected]
+    assert nearest[0].tile.name == query.name and nearest[0].distance < 1e-3
+
+
+def test_the_index_in_the_run_comes_first(run, model, index, monkeypatch):
+    (run / "index").symlink_to(index)
+    try:
+        assert isinstance(open_images(model), IndexedImages)
+    finally:
+        (run / "index").unlink()
+
+
+def test_an_index_of_another_model_is_refused(index, images, tmp_path):
+    other = RunModel(
+        save_run(tmp_path / "other", images, seed=1, pooling="{name: gsp, num_prototypes: 4}")
+    )
+    with pytest.raises(ValueError, match="do not belong together: the model"):
+        open_images(other, index)
+    with pytest.raises(FileNotFoundError, match="index"):
+        open_images(other, tmp_path)
+
+
+def test_images_of_an_index_that_are_gone_are_left_out_of_a_sample(run, model, index, images):
+    gone = images / "<b>3"
+    gone.rename(images.parent / "elsewhere")
+    try:
+        found = open_images(model, index)
+        sample = found.sample(100)
+        assert len(sample.indices) == len(sample.names) == 72 and "<b>3" not in sample.labels
+        nearest = found.nearest(np.zeros((1, 8)), 80)
+        problems = [one.tile.problem for one in nearest if one.label == "<b>3"]
+        assert problems == ["there is no such file"] * 8
+    finally:
+        (images.parent / "elsewhere").rename(gone)
+    assert len(open_index(run, index)) == 80 and len(found.sample(11).names) == 11
+
+
+def test_without_data_there_is_a_reason(run, tmp_path, capsys):
+    own = shutil.copytree(run, tmp_path / "run")
+    edit_recipe(own, f"path: {RunFolder(own).recipe().data.path}\n", f"path: {tmp_path / 'gone'}\n")
+    found = open_images(RunModel(own))
+    assert isinstance(found, NoImages) and len(found) == 0
+    assert str(tmp_path / "gone") in capsys.readouterr().err
+    assert str(tmp_path) not in found.summary and "the terminal says why" in found.summary
+    assert "gsp-tf embed" in found.summary and "gsp-tf index" in found.summary

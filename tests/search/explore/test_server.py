@@ -1,0 +1,347 @@
+import concurrent.futures
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+import time
+
+import processes
+import pytest
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from gsp_tf.search.explore import _connections, _page, explore_run, server
+from gsp_tf.search.explore._page import page_app
+
+ROADS = ["/search?name=a.png", "/examples/0", "/prototypes", "/prototypes/1"]
+
+
+def head(path, port, *lines):
+    """The first bytes of a POST request."""
+    lines = [f"POST {path} HTTP/1.1", f"Host: localhost:{port}", *lines, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def test_one_request_at_a_time_is_worked_on_whatever_was_asked(asked, serve, ask):
+    port = serve(page_app(asked))
+    asked.most = 0
+    before = asked.count
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda path: ask(port, path, body=b"image"), 8 * ROADS))
+    assert {answer.status for answer in answers} == {200}
+    assert asked.most == 1 and asked.count == before + 8 * len(ROADS) + 1  # and the browser
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_above_the_limit_is_refused_while_it_is_read(chunked, asked, serve, ask):
+    port = serve(page_app(asked, max_upload_mb=0.5))
+    before = asked.count
+    sent = []
+
+    def parts():
+        for _ in range(64):
+            sent.append(1)
+            yield bytes(100_000)
+
+    for body in (bytes(500_001), json.dumps({"a": "b" * 600_000}).encode()):
+        body = iter([body]) if chunked else body
+        answer = ask(port, ROADS[0], body=body, encode_chunked=chunked)
+        assert answer.status == 413
+        assert answer.body == "The file is too large; the page takes files of at most 0.5 MB."
+    length = {} if chunked else {"Content-Length": str(64 * 100_000)}
+    assert ask(port, ROADS[0], body=parts(), headers=length, encode_chunked=chunked).status == 413
+    assert asked.count == before
+    assert ask(port, ROADS[0], body=bytes(500_000)).body == "answered"
+    # It is refused before it has arrived.
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+        client.sendall(head(ROADS[0], port, "Content-Length: 1000000000000") + bytes(600_000))
+        assert b" 413 " in client.recv(100)
+
+
+@pytest.mark.parametrize("path", ["/examples/0", "/prototypes", "/prototypes/0", "/no/such/path"])
+def test_a_body_that_is_not_asked_for_is_never_kept(path, port, ask, monkeypatch):
+    kept = []
+    feed = H11Protocol.data_received
+
+    def count(self, data):
+        feed(self, data)
+        kept.append(len(self.cycle.body))
+
+    monkeypatch.setattr(H11Protocol, "data_received", count)
+    answer = ask(port, path, body=bytes(20_000_000))
+    assert answer.status in (200, 404) and max(kept) < 1_000_000
+
+
+def test_uploads_take_a_bounded_memory_and_those_that_stall_give_it_back(
+    asked, serve, ask, monkeypatch
+):
+    monkeypatch.setattr(_page, "_SECONDS_IF_FULL", 0.05)
+    port = serve(page_app(asked, max_upload_mb=1))
+    with contextlib.ExitStack() as stack:
+        half = head(ROADS[0], port, "Content-Length: 1000000") + bytes(900_000)
+        clients = [stack.enter_context(connected(port)) for _ in range(8)]
+        for client in clients:
+            client.sendall(half)
+        for _ in range(8):
+            assert ask(port, ROADS[0], body=bytes(1_000_000)).status == 200
+        assert b" 408 " in clients[0].recv(100)
+
+
+def test_many_uploads_of_the_largest_size_are_all_answered(asked, serve, ask):
+    port = serve(page_app(asked, max_upload_mb=1))
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: ask(port, ROADS[0], body=bytes(1_000_000)), range(32)))
+    assert {answer.status for answer in answers} == {200}
+
+
+def test_an_upload_that_does_not_arrive_is_dropped_and_keeps_nobody_waiting(
+    asked, serve, ask, monkeypatch
+):
+    port = serve(page_app(asked))
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            client = stack.enter_context(connected(port))
+            client.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")
+        assert ask(port, ROADS[0], body=b"image").status == 200
+    monkeypatch.setattr(_page, "_SECONDS", 0.05)
+    with connected(port) as client:
+        client.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")
+        assert b" 408 " in client.recv(100)
+
+
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HALF = b"GET / HTTP/1.1\r\nHost: loc"
+
+
+@pytest.mark.parametrize(
+    ("phase", "sent", "more"),
+    [
+        ("headers", b"", b""),
+        ("headers", HALF, b"a"),
+        ("headers", GET + HALF, b"a"),
+        ("body", b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n", b"a"),
+        ("rest", b"POST /no HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n", b"a"),
+        (
+            "rest",
+            b"POST /no HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"1\r\na\r\n",
+        ),
+        ("answer", 2000 * GET, b""),
+    ],
+    ids=["nothing", "headers", "second", "body", "rest", "chunks", "unread"],
+)
+def test_no_phase_of_a_request_lasts_longer_than_its_time(
+    phase, sent, more, asked, serve, monkeypatch
+):
+    for name in _connections.SECONDS:
+        monkeypatch.setitem(_connections.SECONDS, name, 0.1 if name == phase else 60.0)
+    monkeypatch.setattr(asked, "page", lambda _: "x" * 100_000)
+    port = serve(page_app(asked))
+    with connected(port) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        with contextlib.suppress(ConnectionError):
+            client.sendall(sent)
+            while phase == "answer" or (more and not ended(client)):
+                client.sendall(more or GET)
+                time.sleep(0.001)
+            while not more and client.recv(10_000):
+                pass
+
+
+def ended(client):
+    """Whether the other side has ended a connection, after what it has sent is read."""
+    client.setblocking(False)
+    try:
+        while client.recv(100_000):
+            pass
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        client.settimeout(60)
+
+
+@pytest.mark.parametrize("sent", [b"", HALF, GET[:-2] + b"X: y\r\n"], ids=["none", "half", "most"])
+def test_clients_without_complete_headers_never_take_the_last_place(sent, asked, serve, ask):
+    port = serve(page_app(asked))
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(connected(port)) for _ in range(_connections.CONNECTIONS + 40)
+        ]
+        for client in clients:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(sent)
+        for _ in range(4):
+            assert ask(port, ROADS[0], body=b"image").status == 200
+        with contextlib.suppress(ConnectionResetError):
+            assert clients[0].recv(1) == b""  # the first has given its place back
+        clients[-1].sendall(GET)
+        assert clients[-1].recv(12)[:9] == b"HTTP/1.1 "  # the last has not
+
+
+MALFORMED = {
+    "text": b"\x00\xff\xfe\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "HTTP/0.9": b"GET /\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "HTTP/1.0": b"GET / HTTP/1.0\r\n\r\n",
+    "HTTP/9.9": b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "two hosts": b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+    "host": b"GET / HTTP/1.1\r\nHost: \xff\xfe:99999999999\r\n\r\n",
+    "folded": b"GET / HTTP/1.1\r\nHost: localhost\r\n X\r\n\r\n",
+    "long headers": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + bytes(200_000) + b"\r\n\r\n",
+    "target": b"GET no-slash HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "absolute": b"GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "bracket": b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "asterisk": b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "bytes": b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "encoding": b"POST /examples/%zz%00%ff%C0%80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "connect": b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "method": b"BREW / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "upgrade": GET[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    "h2c": GET[:-2] + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n",
+    "range": b"GET /page.js HTTP/1.1\r\nHost: localhost\r\nRange: bytes=9-1,x-,-,5-\r\n\r\n",
+    "far range": b"GET /page.js HTTP/1.1\r\nHost: localhost\r\nRange: bytes="
+    + b"9" * 5000
+    + b"-\r\n\r\n",
+    "origin": b"GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://[\xff\r\n\r\n",
+    "after an answer": GET + b"\x00\x01\r\n\r\n",
+    "body of GET": GET[:-2] + b"Content-Length: 5\r\n\r\n12345678\r\n\r\n",
+} | {
+    f"{name} {path.decode()}": b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + rest
+    for path in (b"/search", b"/examples/0", b"/no")
+    for name, rest in {
+        "length": b"Content-Length: -1\r\n\r\n",
+        "long": b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nabc",
+        "lengths": b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        "both": b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "coding": b"Transfer-Encoding: gzip\r\n\r\nabc",
+        "chunk": b"Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+        "chunk's end": b"Transfer-Encoding: chunked\r\n\r\n1\r\nabcdef\r\n0\r\n\r\n",
+        "large chunk": b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 16 + b"\r\nabc",
+        "trailer": b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\x00: \xff\r\n\r\n",
+        "expect": b"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "form": b"Content-Type: multipart/form-data\r\nContent-Length: 3\r\n\r\nabc",
+        "pipelined": b"Content-Length: 0\r\n\r\n\x00\xff\r\n\r\n",
+    }.items()
+}
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.02], ids=["at once", "in parts"])
+def test_a_malformed_request_is_refused_without_a_word_in_the_log(pause, port, ask, caplog):
+    for name, sent in MALFORMED.items():
+        middle = sent.find(b"\r\n\r\n") + 4 if pause else len(sent)
+        with connected(port) as client, contextlib.suppress(OSError):
+            client.sendall(sent[:middle])
+            time.sleep(pause)
+            client.sendall(sent[middle:])
+            client.shutdown(socket.SHUT_WR)
+            answer = b"".join(iter(lambda: client.recv(100_000), b""))  # noqa: B023
+            assert b"Traceback" not in answer and b" 500 " not in answer[:20], name
+    for query in ("where=%00", "where=%ff%fe", "name=%00%ff", "where=" + 5000 * "("):
+        assert ask(port, f"/search?{query}", body=b"image").status == 200
+    assert caplog.text == ""
+
+
+def test_nothing_that_a_client_does_or_sends_is_logged(asked, serve, ask, capfd, caplog):
+    port = serve(page_app(asked))
+    with socket.create_connection(("127.0.0.1", port)) as client:  # which leaves
+        client.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")
+    for path in ("/search?name=\x1b[31mred", "/\x1b]0;title\x07", "/examples/\x9b1"):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+            client.sendall(head(path, port, "X: \x1b[31m", "Content-Length: 0"))
+            client.recv(100)
+    answer = ask(port, "/search?name=%1B%5B31m", body=b"image", headers={"Referer": "\x1b[31m"})
+    assert answer.status == 200
+    assert capfd.readouterr().err == caplog.text == ""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_the_page_cleanly_while_requests_are_under_way(
+    name, asked, monkeypatch, capfd
+):
+    with server._listening("127.0.0.1", None) as listener:
+        port = listener.getsockname()[1]
+    monkeypatch.setattr(server, "explore_app", lambda *_: page_app(asked))
+    stop = getattr(signal, name)
+    asked.started.clear()
+    asked.release.clear()
+
+    def disturb():
+        with contextlib.ExitStack() as stack:
+            for _ in range(3):
+                client = stack.enter_context(connected(port))
+                client.sendall(head(ROADS[0], port, "Content-Length: 5") + b"image")
+            half = stack.enter_context(connected(port))
+            half.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")
+            asked.started.wait()
+            os.kill(os.getpid(), stop)
+            ended.wait()
+
+    ended = threading.Event()
+    thread = threading.Thread(target=disturb)
+    before = signal.signal(stop, signal.default_int_handler)  # as the command does
+    thread.start()
+    try:
+        explore_run("run", port=port)
+    finally:
+        signal.signal(stop, before)
+        asked.release.set()
+        ended.set()
+        thread.join()
+    printed = capfd.readouterr()
+    assert printed.err == "" and printed.out == f"Page: http://127.0.0.1:{port} (Ctrl-C ends it)\n"
+
+
+def connected(port):
+    """A connection to a server that may not listen yet."""
+    while True:
+        with contextlib.suppress(OSError):
+            return socket.create_connection(("127.0.0.1", port), timeout=60)
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"port": 0}, "port must be between 1 and 65535; received 0"),
+        ({"max_upload_mb": 0}, "max_upload_mb must be positive; received 0"),
+        ({"k": 0}, "k must be 1 or more; received 0"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        explore_run("run", **arguments)
+
+
+def test_a_port_that_is_taken_is_named():
+    with server._listening("127.0.0.1", None) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(OSError, match=f"Cannot listen on 127.0.0.1, port {port}: Address"):
+            explore_run("run", port=port)
+        with server._listening("127.0.0.1", None) as other:
+            assert other.getsockname()[1] != port
+
+
+def test_an_address_that_others_reach_is_noted(monkeypatch):
+    hosts, urls = [], []
+    monkeypatch.setattr(server, "explore_app", lambda *arguments: hosts.extend(arguments[4]))
+    monkeypatch.setattr(
+        server._Server, "run", lambda self, sockets: urls.append(server._url(sockets[0]))
+    )
+    with pytest.warns(UserWarning, match="Everybody who reaches 0.0.0.0 can use the page"):
+        explore_run("run", host="0.0.0.0", allowed_hosts=["photos.example"])
+    assert urls[0].startswith("http://localhost:")
+    assert hosts == ["0.0.0.0", socket.gethostname(), "photos.example"]
+
+
+def test_without_its_packages_the_extra_is_named(run):
+    code = (
+        "import sys; sys.modules['starlette'] = None\n"
+        "from gsp_tf.cli import main; main(['explore', sys.argv[1]])"
+    )
+    done = processes.run(code, run)
+    assert done.returncode == 1
+    assert 'needs Starlette and uvicorn: pip install ".[explore]"' in done.output

@@ -1,0 +1,358 @@
+"""Many queries at once: files of results, of images, folders and embeddings."""
+
+import json
+import os
+import re
+import shutil
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from embedded import edit_json, random_embeddings, save_run, write_embeddings
+
+from gsp_tf.evaluation import (
+    KReciprocalSearch,
+    LearnedWhitening,
+    PCAWhitening,
+    augment_database,
+    expand_queries,
+    nearest_neighbours,
+    truncated,
+)
+from gsp_tf.search import (
+    Index,
+    PrefixIndex,
+    RunModel,
+    build_index,
+    calibrate,
+    change_index,
+    embed_images,
+    labelled_embeddings,
+    search,
+    search_many,
+)
+from gsp_tf.search.index._vector_reranking import VectorReranking
+
+METHODS = "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
+
+
+@pytest.fixture
+def run(prepared_run, tmp_path):
+    return shutil.copytree(prepared_run, tmp_path / "run")
+
+
+def rows(path):
+    table = pq.read_table(path) if path.suffix == ".parquet" else pa_csv.read_csv(path)
+    return table.to_pylist()
+
+
+def test_a_folder_of_images_finds_what_single_searches_find(run, images, tmp_path, command):
+    calibrate(run / "index", false_match_rate=0.3)
+    queries = sorted((images / "<b>7").iterdir())
+    (tmp_path / "text.png").write_text("no image")
+    out = tmp_path / "found.parquet"
+    sources = [images / "<b>7", tmp_path / "text.png"]
+    code, output, errors = command("search", run, *sources, "--k", "3", "--out", out)
+    assert code == 0, errors
+    assert "neighbours of 9 queries; 1 of them have none (column problem)" in output
+    found = rows(out)
+    assert found[-1]["query"] == str(tmp_path / "text.png")
+    assert "not an image" in found[-1]["problem"] and found[-1]["rank"] is None
+    expected = [
+        {"query": str(query), "problem": None, **neighbour._asdict()}
+        for query, of_query in zip(queries, search(run, queries, k=3), strict=True)
+        for neighbour in of_query
+    ]
+    for ours, theirs in zip(found[:-1], expected, strict=True):
+        assert ours.pop("distance") == pytest.approx(theirs.pop("distance"), abs=1e-6)
+        assert ours == theirs and ours["decision"] in ("match", "unsure", "unknown")
+
+
+def test_a_name_that_is_not_text_is_written_as_text(run, images, tmp_path, command):
+    query = next((images / "<b>7").iterdir())
+    folder = os.fsencode(tmp_path / "odd")
+    os.makedirs(folder)
+    shutil.copy(query, folder + b"/\xff.png")
+    out = tmp_path / "x.csv"
+    code, _, errors = command("search", run, tmp_path / "odd", "--k", 1, "--out", out)
+    assert code == 0, errors
+    (row,) = rows(out)
+    table = tmp_path / "cameras.csv"
+    table.write_text(
+        "\n".join(["path,camera", *(f"{p},1" for p in images.rglob("*.png"))]), "utf-8"
+    )
+    options = "--exclude-same", "camera", "--table", table
+    code, _, errors = command("search", run, tmp_path / "odd", *options, "--out", out)
+    assert code == 1 and f"cameras.csv lacks 1 image: {tmp_path}/odd/\\udcff.png" in errors
+    assert row["query"] == f"{tmp_path}/odd/\\udcff.png" and row["path"] == str(query)
+
+
+def test_embeddings_are_searched_without_their_images(run, images, tmp_path, monkeypatch):
+    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
+    pq.write_table(
+        pq.read_table(queries.shard_path(0), columns=["embedding"]), tmp_path / "q.parquet"
+    )
+    monkeypatch.setattr(RunModel, "embed_images", None)
+    ids = {}
+    for name, source in (("folder", queries.path), ("file", tmp_path / "q.parquet")):
+        done = search_many(run, [source], tmp_path / f"{name}.csv", k=2)
+        assert done.queries == 8 and not done.problems and not done.decisions
+        found = rows(done.path)
+        ids[name] = [row["id"] for row in found]
+        assert [row["rank"] for row in found] == [1, 2] * 8
+    assert ids["folder"] == ids["file"]
+    assert found[2]["query"] == f"{tmp_path}/q.parquet#1"
+    index = Index(run / "index")
+    shard = next(queries.shards())
+    assert ids["folder"] == index.search(shard.embeddings, 2)[0].ravel().tolist()
+    assert [row["path"] for row in found[::2]] == shard.paths
+
+
+def test_conditions_prefixes_and_exclusions_hold_for_every_query(run, images, tmp_path, command):
+    names = sorted(map(str, images.rglob("*.png")))
+    table = tmp_path / "cameras.csv"
+    lines = [f"{name},{row % 4}" for row, name in enumerate(names)]
+    table.write_text("\n".join(["path,camera", *lines]), "utf-8")
+    cameras = {name: row % 4 for row, name in enumerate(names)}
+    index = tmp_path / "index"
+    assert command("index", run / "embeddings", "--table", table, "--out", index)[0] == 0
+    options = ["--index", index, "--where", "camera in (0, 1)", "--dim", "4", "--k", "5"]
+    options += ["--exclude-same", "camera", "--table", table]
+    code, output, errors = command("search", run, images, *options)
+    assert code == 0 and f"{run}/neighbours.csv: neighbours of 80 queries" in output, errors
+    found = rows(run / "neighbours.csv")
+    assert len(found) == 400
+    for row in found:
+        assert cameras[row["path"]] in {0, 1} - {cameras[row["query"]]}
+    code, output, errors = command("search", run, names[0], *options[:6])
+    assert code == 0 and output.count("\n") == 12, errors
+
+
+def test_a_query_with_nothing_left_has_a_row_and_the_others_go_on(run, images, tmp_path, command):
+    names = sorted(map(str, images.rglob("*.png")))
+    table = tmp_path / "cameras.csv"
+    cameras = {name: ("", "left", "right")[row % 3] for row, name in enumerate(names)}
+    lines = [f"{name},{camera}" for name, camera in cameras.items()]
+    table.write_text("\n".join(["path,camera", *lines]), "utf-8")
+    index = tmp_path / "index"
+    assert command("index", run / "embeddings", "--table", table, "--out", index)[0] == 0
+    options = ["--index", index, "--where", "camera == 'left'", "--exclude-same", "camera"]
+    options += ["--k", 1, "--out", tmp_path / "found.csv"]
+    for more in ([], ["--table", table]):
+        code, output, errors = command("search", run, images, *options, *more)
+        found = {row["query"]: row for row in rows(tmp_path / "found.csv")}
+        without = sum(camera == "left" for camera in cameras.values())
+        assert code == 0 and f"80 queries; {without} of them have none" in output, errors
+        for name, camera in cameras.items():
+            problem = f"All {without} images are excluded." if camera == "left" else ""
+            assert found[name]["problem"] == problem and (found[name]["id"] is None) == bool(
+                problem
+            )
+    # An image without a camera finds all images, itself first.
+    one = next(name for name, camera in cameras.items() if not camera)
+    options = ["--index", index, "--exclude-same", "camera", "--k", 80]
+    for more in ([], ["--table", table]):
+        code, output, errors = command("search", run, one, *options, *more)
+        assert code == 0 and output.count("\n") == 82, errors
+    left = next(name for name, camera in cameras.items() if camera == "left")
+    excluded = ["--where", "camera == 'left'", *options[:-2]]
+    code, _, errors = command("search", run, left, *excluded)
+    assert code == 1 and f"All {without} images are excluded for" in errors.replace("\n", " ")
+
+
+def test_nothing_is_decided_about_embeddings_of_an_unknown_model(run, images, tmp_path, command):
+    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
+    file, out = tmp_path / "q.parquet", tmp_path / "found.csv"
+    pq.write_table(pq.read_table(queries.shard_path(0), columns=["embedding"]), file)
+    thresholds = calibrate(run / "index", false_match_rate=0.3)
+    assert search_many(run, [queries.path], out, k=2).decisions
+    assert not search_many(run, [file], out, k=2).decisions
+    code, output, _ = command("search", run, file, "--out", out)
+    assert code == 0 and "note: Only one of queries and index says which model" in output
+    with pytest.raises(ValueError, match="does not say which model made its embeddings"):
+        search_many(run, [file], out, k=2, thresholds=thresholds)
+
+
+def ranked(method, queries, vectors, k):
+    """Rows and costs of the first k by a way to re-rank, from its own functions."""
+    if method == "k_reciprocal":
+        return KReciprocalSearch(queries, vectors)(np.arange(len(queries)), k)
+    if method == "query_expansion":
+        queries = expand_queries(queries, vectors)
+    elif method == "database_augmentation":
+        vectors = augment_database(vectors)
+    else:
+        whiten = PCAWhitening(vectors)
+        queries, vectors = whiten(queries), whiten(vectors)
+    return nearest_neighbours(queries, vectors, k, "cosine")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_results_are_re_ranked_by_the_vectors_of_the_index(run, images, tmp_path, command, method):
+    thresholds = calibrate(run / "index", false_match_rate=0.3)
+    index = Index(run / "index")
+    ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
+    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
+    embeddings = next(queries.shards()).embeddings
+    out = tmp_path / "found.csv"
+    code, output, errors = command(
+        *("search", run, queries.path, "--rerank", method, "--k", 5, "--out", out)
+    )
+    assert code == 0 and "First images: " in output, errors
+    places, costs = ranked(method, embeddings, vectors, 5)
+    distances = np.linalg.norm(embeddings[:, None] - vectors[places], axis=-1)
+    for number, row in enumerate(rows(out)):
+        place = divmod(number, 5)
+        assert row["id"] == ids[places[place]]
+        assert row["cost"] == pytest.approx(costs[place], abs=1e-5)
+        assert row["distance"] == pytest.approx(distances[place], abs=1e-5)
+        assert row["decision"] == thresholds.decide(row["distance"])
+    # What is excluded belongs to the neighbourhoods; what the condition leaves out does not.
+    files = sorted(map(str, (images / "<b>3").iterdir()))[:2]
+    condition = "label in ('<b>3', '<b>5', '<b>7')"
+    kept = np.isin(ids, index.matching(condition))
+    found = search(run, files, index, 4, None, method, [ids[kept][:3], []], condition)
+    some, _ = RunModel(run).embed_images(files)
+    places, _ = ranked(method, some, vectors[kept], 16)
+    for of_query, order, without in zip(found, places, (3, 0), strict=True):
+        left = [id for id in ids[kept][order] if id not in ids[kept][:without]][:4]
+        assert [one.id for one in of_query] == left
+    code, output, errors = command("search", run, files[0], "--rerank", method, "--html")
+    assert code == 0 and f"First by {method} for" in output, errors
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_search_is_whitened_by_matched_pairs_of_other_images(
+    run, images, tmp_path, command, metric
+):
+    for folder in images.glob("<b>[0-4]"):
+        shutil.copytree(folder, tmp_path / "train" / folder.name)
+    training = embed_images(run, [tmp_path / "train"], tmp_path / "training")
+    labelled = labelled_embeddings(training.path)
+    index = Index(run / "index")
+    if metric == "cosine":
+        index = build_index(run / "embeddings", tmp_path / "cosine", metric=metric)
+    ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
+    learned_from = labelled.embeddings
+    if metric == "cosine":
+        learned_from = learned_from / np.linalg.norm(learned_from, axis=1, keepdims=True)
+    whiten = LearnedWhitening(learned_from, labelled.labels)
+    queries = sorted((images / "<b>7").iterdir())
+    embeddings, _ = RunModel(run).embed_images(list(map(str, queries)))
+    if metric == "cosine":
+        embeddings = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    places, costs = nearest_neighbours(whiten(embeddings), whiten(vectors), 4, "cosine")
+    options = "--index", index.path, "--rerank", "whitening", "--k", 4
+    options = *options, "--whitening", training.path
+    out = tmp_path / "found.csv"
+    code, _, errors = command("search", run, images / "<b>7", *options, "--out", out)
+    assert code == 0, errors
+    np.testing.assert_array_equal([row["id"] for row in rows(out)], ids[places].ravel())
+    np.testing.assert_allclose([row["cost"] for row in rows(out)], costs.ravel(), atol=1e-5)
+    one = search(run, queries[0], index, 4, rerank="whitening", whitening=training.path)
+    assert [found.id for found in one] == ids[places[0]].tolist()
+    code, output, errors = command("search", run, queries[0], *options)
+    assert code == 0 and "First by whitening for" in output, errors
+    other = write_embeddings(tmp_path / "other", embeddings, labels=list("aabbccdd"))
+    for wrong, message in (
+        (["--rerank", "whitening", "--whitening", other], "do not belong together"),
+        (["--rerank", "transport", "--whitening", training.path], "is for --rerank whitening"),
+        (["--whitening", training.path], "is for --rerank whitening"),
+    ):
+        code, _, errors = command("search", run, queries[0], "--index", index.path, *wrong)
+        assert code == 1 and message in " ".join(errors.split())
+    with pytest.raises(ValueError, match="whitening is for the way to re-rank of that name"):
+        search(run, queries[0], index, whitening=training.path)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_prefixes_are_re_ranked(run, images, tmp_path, command, method):
+    queries = sorted((images / "<b>3").iterdir())
+    embeddings, _ = RunModel(run).embed_images(list(map(str, queries)))
+    whole = Index(run / "index")
+    ids, vectors = map(np.concatenate, zip(*whole.embeddings(), strict=True))
+    places, costs = ranked(method, truncated(embeddings, 4), truncated(vectors, 4), len(vectors))
+    cost_of = [dict(zip(ids[row], of, strict=True)) for row, of in zip(places, costs, strict=True)]
+    cut = build_index(run / "embeddings", tmp_path / "cut", dim=4)
+    for options in (["--dim", 4], ["--index", cut.path], ["--index", cut.path, "--dim", 4]):
+        out = tmp_path / "found.parquet"
+        options += ["--rerank", method, "--k", 5, "--out", out]
+        code, _, errors = command("search", run, *queries, *options)
+        assert code == 0, errors
+        found = [row["cost"] for row in rows(out)]
+        assert found == pytest.approx(costs[:, :5].ravel(), abs=1e-5)
+        # Ids of costs that differ by rounding alone may be in any order.
+        expected = [cost_of[n // 5][row["id"]] for n, row in enumerate(rows(out))]
+        assert found == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_lengths_do_not_change_what_a_cosine_index_finds(tmp_path, method):
+    rng = np.random.default_rng(0)
+    vectors, queries = random_embeddings(120), random_embeddings(30, seed=1)
+    scales = 2.0 ** rng.integers(-6, 7, (150, 1))  # exact in floating point, so ties stay
+    found = []
+    for name, by in (("unit", np.ones_like(scales)), ("any", scales)):
+        folder = write_embeddings(tmp_path / name, vectors * by[:120])
+        index = build_index(folder, tmp_path / f"index of {name}", metric="cosine")
+        found.append(VectorReranking(index, method, None)(queries * by[120:], 10, None))
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_an_index_without_vectors_is_not_re_ranked_by_them(run, tmp_path, command):
+    folder = write_embeddings(tmp_path / "many", np.random.default_rng(0).normal(size=(300, 8)))
+    edit_json(
+        folder / "embeddings.json",
+        model=json.loads((run / "index" / "index.json").read_text("utf-8"))["model"],
+    )
+    index = build_index(folder, tmp_path / "codes", "sq8").path
+    arguments = "search", run, run / "embeddings", "--index", index, "--rerank", "whitening"
+    code, _, errors = command(*arguments)
+    assert code == 1 and "has none; build it with --rescore vectors" in errors.replace("\n", " ")
+
+
+def test_a_killed_search_leaves_the_old_results(run, images, kill_command, command, tmp_path):
+    out = tmp_path / "found.csv"
+    out.write_text("old")
+    arguments = ["search", run, images / "<b>1", "--k", "2", "--out", out]
+    kill_command(*arguments, renaming=1, ending="found.csv")
+    assert out.read_text() == "old"
+    assert command(*arguments)[0] == 0 and len(rows(out)) == 16
+    first = out.read_bytes()
+    assert command(*arguments)[0] == 0 and out.read_bytes() == first
+
+
+def test_what_cannot_be_searched_in_a_batch(run, images, tmp_path, command):
+    foreign = write_embeddings(tmp_path / "foreign", np.eye(3, 8))
+    for arguments, message in (
+        ([images, "--out", "x.json"], "Results are written as .csv or .parquet; received x.json"),
+        ([images, "--html"], "--html is a page for image files"),
+        ([foreign, "--out", "x.csv"], "do not belong together: the models are"),
+        ([run / "embeddings", "--rerank", "transport"], "keeps no local features|received embed"),
+        ([images, "--where", "year > 2020"], "There is no column year. The columns are id, path"),
+        ([images, "--where", "label == 'x'"], "No image of the index .* meets the condition"),
+        ([images, "--dim", "9"], "have 8 dimensions; their prefixes have between 1 and 8"),
+    ):
+        code, _, errors = command("search", run, *arguments)
+        assert code == 1, arguments
+        assert re.search(message, errors.replace("\n", " ")), errors
+
+
+def test_thresholds_of_whole_embeddings_do_not_decide_about_prefixes(run, images):
+    thresholds = calibrate(run / "index", false_match_rate=0.3)
+    query = sorted((images / "<b>7").iterdir())[0]
+    assert search(run, query, k=1)[0].decision is not None
+    assert search(run, query, k=1, dim=4)[0].decision is None
+    with pytest.raises(ValueError, match="are for embeddings of dimension 8; the index .* 4"):
+        search(run, query, k=1, dim=4, thresholds=thresholds)
+
+
+def test_prefixes_of_an_index_do_not_change(run, images, tmp_path):
+    index = PrefixIndex.of(Index(run / "index"), 4)
+    with pytest.raises(ValueError, match="change the index itself"):
+        change_index(index, delete=index.paths(index.ids[:1]))
+    assert PrefixIndex.of(index, 4) is index and len(index) == 80
+    other = save_run(tmp_path / "other", images, seed=1)
+    with pytest.raises(ValueError, match="do not belong together"):
+        search(other, sorted(images.rglob("*.png"))[0], index)

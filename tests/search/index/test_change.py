@@ -1,0 +1,154 @@
+import shutil
+
+import numpy as np
+import pytest
+from embedded import KINDS, edit_json, names_of, random_embeddings, write_embeddings
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.search import EmbeddingsFolder, Index, build_index, change_index
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_are_added_and_deleted(built, embeddings, tmp_path, kind):
+    index = Index(built(kind))
+    more = random_embeddings(40, seed=5)
+    names = [f"/new/{i}.png" for i in range(40)]
+    change_index(index, write_embeddings(tmp_path / "more", more, names, labels=["new"] * 40))
+    change_index(index, delete=["/000.png", "/new/0.png"])
+    for reopened in (index, Index(index.path), Index(index.path, mapped=True)):
+        assert len(reopened) == 338
+        assert not {"/000.png", "/new/0.png"} & names_of(reopened)
+        assert reopened.paths([301, 1]) == ["/new/1.png", "/001.png"]
+        assert reopened.labels([301]) == ["new"]
+        ids, distances = reopened.search(np.stack([more[7], embeddings[250]]), 1)
+        assert ids.tolist() == [[307], [250]]
+        np.testing.assert_allclose(distances, 0, atol=0.6 if kind == "ivf_pq" else 0.05)
+    ids, distances = index.search(more[:3], 338)  # A search for all finds all.
+    assert np.sort(ids).tolist() == [index.ids.tolist()] * 3 and (np.diff(distances) >= 0).all()
+    with pytest.raises(ValueError, match="has no image of id 0, 300"):
+        index.paths([5, 0, 300])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_segments_together_find_what_one_segment_finds(embeddings, tmp_path, metric):
+    whole = build_index(write_embeddings(tmp_path / "e", embeddings), tmp_path / "w", metric=metric)
+    first = write_embeddings(tmp_path / "0", embeddings[:200])
+    index = build_index(first, tmp_path / "index", metric=metric)
+    for number, rows in enumerate([range(200, 290), range(290, 300)], 1):
+        names = [f"/{row:03}.png" for row in rows]
+        change_index(index, write_embeddings(tmp_path / str(number), embeddings[rows], names))
+    assert [segment.count for segment in index.metadata.segments] == [200, 90, 10]
+    index = Index(index.path)
+    expected, distances = whole.search(embeddings, 300)
+    ids, found = index.search(embeddings, 300)
+    np.testing.assert_allclose(found, distances, atol=2e-4)
+    assert (ids[:, 0] == expected[:, 0]).mean() > 0.9  # some images are there twice
+
+
+def test_small_segments_become_one(built, tmp_path):
+    index = Index(built("exact"))
+    for number in range(20):
+        change_index(index, write_embeddings(tmp_path / str(number), np.eye(1, 8), [f"/{number}"]))
+    assert [segment.count for segment in index.metadata.segments] == [300, 16, 4]
+    assert len(list(index.path.glob("vectors-*"))) == 3
+
+
+def test_what_a_change_does_not_touch_is_not_written(built, tmp_path):
+    index = Index(built("ivf_sq8"))
+    (first,) = index.metadata.segments
+    change_index(index, write_embeddings(tmp_path / "more", np.eye(3, 8), ["/a", "/b", "/c"]))
+    change_index(index, delete=["/b"])
+    assert index.metadata.segments[0] == first and index.metadata.segments[1].count == 2
+
+
+def test_images_are_replaced_in_one_step(built, tmp_path):
+    index = Index(built("exact"), mapped=True)
+    new = write_embeddings(tmp_path / "new", 5 * np.eye(3, 8), ["/000.png", "/001.png", "/x.png"])
+    with pytest.raises(ValueError, match="holds 2 images of these already; .*--replace"):
+        change_index(index, new)
+    change_index(index, new, delete=["/002.png"], replace_known=True)
+    for reopened in (index, Index(index.path)):
+        assert len(reopened) == 300 and reopened.ids[-3:].tolist() == [300, 301, 302]
+        ids, distances = reopened.search(5 * np.eye(3, 8), 1)
+        assert ids.tolist() == [[300], [301], [302]] and distances.max() == 0
+    assert names_of(index) == {f"/{i:03}.png" for i in range(300) if i != 2} | {"/x.png"}
+
+
+VECTORS = np.random.default_rng(0).uniform(-1, 1, (266, 3)).astype("float32")
+picked = st.lists(st.integers(250, 265), min_size=1, max_size=4)
+
+
+@pytest.fixture(scope="module")
+def small_indexes(tmp_path_factory):
+    """Indexes of 256 images of dimension 3, to be copied."""
+    path = tmp_path_factory.mktemp("small")
+    folder = write_embeddings(path / "e", VECTORS[:256])
+    return {kind: build_index(folder, path / kind, kind).path for kind in ("exact", "ivf_sq8")}
+
+
+@settings(max_examples=25)
+@given(
+    kind=st.sampled_from(["exact", "ivf_sq8"]),
+    changes=st.lists(st.tuples(st.sampled_from(["add", "delete", "replace"]), picked), max_size=5),
+)
+def test_behaves_like_a_dictionary(small_indexes, tmp_path_factory, kind, changes):
+    path = tmp_path_factory.mktemp("index")
+    index = Index(shutil.copytree(small_indexes[kind], path / "index"))
+    model, next_id = {f"/{i:03}.png": i for i in range(256)}, 256
+    for number, (change, rows) in enumerate(changes):
+        names = [f"/{row:03}.png" for row in rows]
+        is_clean, known = len(set(names)) == len(names), set(names) & set(model)
+        if change == "delete":
+            if known == set(names) and is_clean:
+                change_index(index, delete=names)
+                model = {name: model[name] for name in model if name not in names}
+            else:
+                with pytest.raises(ValueError, match="does not hold .* to delete|named twice"):
+                    change_index(index, delete=names)
+        else:
+            source = write_embeddings(path / str(number), VECTORS[rows], names)
+            if is_clean and (change == "replace" or not known):
+                change_index(index, source, replace_known=change == "replace")
+                model.update(zip(names, range(next_id, next_id + len(names)), strict=True))
+                next_id += len(names)
+            else:
+                with pytest.raises(ValueError, match="holds .* of these already|image twice"):
+                    change_index(index, source)
+        index = Index(path / "index") if number % 2 else index
+        assert len(index) == len(model)
+        assert dict(zip(index.paths(index.ids), index.ids.tolist(), strict=True)) == model
+        query = VECTORS[rows[:1]] + np.float32(0.01)
+        ids, distances = index.search(query, len(model))
+        assert sorted(ids[0].tolist()) == sorted(model.values())
+        found = VECTORS[[int(name[1:4]) for name in index.paths(ids[0])]]
+        expected = np.linalg.norm(found - query, axis=1)
+        np.testing.assert_allclose(distances[0], expected, atol=1e-5 if kind == "exact" else 0.01)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_that_was_emptied_can_be_filled_again(built, folder, embeddings, kind):
+    index = Index(built(kind))
+    change_index(index, delete=index.paths(index.ids))
+    index = Index(index.path)
+    with pytest.raises(ValueError, match="is empty"):
+        index.search(embeddings[:1], 1)
+    change_index(index, folder)
+    assert index.ids.tolist() == list(range(300, 600))
+    assert index.search(embeddings[45:46], 1)[0].tolist() == [[345]]
+
+
+def test_other_models_and_images_that_are_not_there_are_refused(built, embeddings, tmp_path):
+    index = Index(built("exact"))
+    other = write_embeddings(tmp_path / "other", embeddings, ["/x"] * 300, model="b")
+    with pytest.raises(ValueError, match=r"the models are two of /no/such/run, which was"):
+        change_index(index, other)
+    resized = write_embeddings(tmp_path / "resized", embeddings[:1], ["/x"])
+    model = EmbeddingsFolder(resized).metadata().model
+    preprocessing = {"image_size": 17, "resize": None}
+    edit_json(resized / "embeddings.json", model={**vars(model), "preprocessing": preprocessing})
+    with pytest.raises(ValueError, match="the preprocessing is {'image_size': 17"):
+        change_index(index, resized)
+    with pytest.raises(ValueError, match="index does not hold 1 image to delete: /gone.png"):
+        change_index(index, delete=["/000.png", "/gone.png"])
+    assert len(index) == len(Index(index.path)) == 300

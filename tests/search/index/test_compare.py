@@ -1,0 +1,119 @@
+"""The comparison of the kinds of indexes on a user's own vectors."""
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pytest
+from embedded import write_embeddings
+from PIL import Image
+
+from gsp_tf.search import Index, build_index, compare_indexes
+from gsp_tf.search.index.compare import COMPARED
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((24, 16))
+    found = centres[rng.integers(0, 24, 1200)] + 0.35 * rng.normal(size=(1200, 16))
+    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def source(vectors, tmp_path_factory):
+    return write_embeddings(tmp_path_factory.mktemp("e") / "e", vectors, shard_size=500)
+
+
+def test_every_kind_is_measured_and_the_smallest_good_one_recommended(source, tmp_path, command):
+    code, output, errors = command("index", source, "--compare", "--out", tmp_path / "out")
+    assert code == 0, errors
+    found = pa_csv.read_csv(tmp_path / "out" / "comparison.csv").to_pylist()
+    assert [(row["kind"], row["rescore"] or None) for row in found] == list(COMPARED)
+    by_name = {(row["kind"], row["rescore"] or None): row for row in found}
+    exact = by_name["exact", None]
+    assert exact["recall_at_10"] == exact["recall_at_1"] == 1
+    assert by_name["ivf_pq", None]["recall_at_10"] < by_name["ivf_pq", "sq8"]["recall_at_10"]
+    assert by_name["ivf_pq", "vectors"]["recall_at_10"] > 0.95
+    good = [row for row in found if row["recall_at_10"] >= 0.95]
+    (best,) = [row for row in found if row["is_recommended"]]
+    assert best["memory_bytes"] == min(row["memory_bytes"] for row in good)
+    assert f"Recommended: --kind {best['kind']}" in output and output.count("│") > 50
+    curve = [row for row in found if row["is_on_curve"]]
+    assert curve and all(
+        not (
+            other["recall_at_10"] >= row["recall_at_10"]
+            and other["memory_bytes"] <= row["memory_bytes"]
+            and other["milliseconds"] < row["milliseconds"]
+        )
+        for row in curve
+        for other in found
+    )
+    with Image.open(tmp_path / "out" / "comparison.png") as picture:
+        assert picture.size[0] > 800
+
+
+@pytest.mark.parametrize(("kind", "rescore"), [("sq8", "vectors"), ("ivf_pq", "sq8")])
+def test_measured_bytes_are_those_of_the_files(source, vectors, tmp_path, kind, rescore):
+    found = compare_indexes(source, compared=[(kind, rescore)])
+    (measured,) = found.indexes
+    index = build_index(source, tmp_path / "index", kind, rescore=rescore)
+    (segment,) = index.metadata.segments
+    assert measured.disk_bytes * found.vectors == pytest.approx(segment.codes.bytes * 0.9, rel=0.05)
+    if kind == "sq8":
+        expected = (segment.vectors.bytes + 8 * 1200) * found.vectors / 1200  # the ids of codes
+        assert measured.memory_bytes * found.vectors == pytest.approx(expected, rel=0.05)
+
+
+def test_a_sample_is_said_to_be_one(source, command):
+    options = ["--sample", "300", "--dim", "8", "--recall", "1"]
+    code, output, errors = command("index", source, "--compare", *options)
+    text = " ".join(output.split())
+    assert code == 0 and "270 vectors of 8 dimensions, a random sample of 1,200; 30 other" in text
+    assert "Recall@10 of 100 % or more" in text, errors
+    few = compare_indexes(source, most_vectors=40, seed=3)
+    assert [index.kind for index in few.indexes] == ["exact", "hnsw"]
+    assert few.is_sample and few.recommended.kind == "exact"
+    assert compare_indexes(source, most_vectors=40, seed=3).recommended.recall_at_10 == 1
+
+
+def test_the_exact_index_always_qualifies(tmp_path, command):
+    """Products of nearly the same vectors differ by less than their rounding."""
+    rng = np.random.default_rng(0)
+    same = rng.standard_normal((3, 8))[np.arange(600) % 3] + 1e-4 * rng.normal(size=(600, 8))
+    path = write_embeddings(tmp_path / "same", same, shard_size=600)
+    found = compare_indexes(path, metric="cosine", compared=COMPARED[:2])
+    assert max(index.recall_at_10 for index in found.indexes) < 0.95
+    assert found.recommended.kind == "exact"
+    without = compare_indexes(path, 1, compared=[("ivf_sq8", None), ("ivf_pq", None)])
+    best = max(without.indexes, key=lambda index: index.recall_at_10)
+    assert without.recommended == best
+    index = build_index(path, tmp_path / "index", metric="cosine").path
+    code, output, errors = command("index", index, "--compare", "--recall", "1")
+    assert code == 0, errors
+    assert "Recommended: --kind exact, which misses only vectors that are as near" in output
+
+
+def test_what_cannot_be_compared(source, tmp_path, command):
+    build_index(source, tmp_path / "pq", "ivf_pq")
+    (tmp_path / "text").mkdir()
+    for arguments, message in (
+        ([source, "--compare", "--kind", "hnsw"], "--compare takes --out, --metric, --dim,"),
+        (
+            [source, "--compare", "--recall", "1.5"],
+            "--recall must be a number above 0 and at most 1",
+        ),
+        ([source, "--compare", "--sample", "1"], "needs at least 2 vectors"),
+        ([source, "--compare", "--dim", "17"], "prefixes have between 1 and 16, received 17"),
+        ([tmp_path / "pq", "--compare"], "is compressed (ivf_pq) and does not hold its"),
+        ([tmp_path / "text", "--compare"], "holds no embeddings that can be read"),
+        ([tmp_path / "no", "--compare"], "no does not exist"),
+        ([source, "--recall", "0.9", "--out", tmp_path / "x"], "--recall and --sample are for"),
+        ([source, "--sample", "9", "--out", tmp_path / "x"], "--recall and --sample are for"),
+        ([tmp_path / "pq", "--verify", "--dim", "1"], "--verify takes an index and no other"),
+        ([tmp_path / "pq", "--delete", "/000.png", "--dim", "1"], "not for changing"),
+        ([tmp_path / "pq", "--verify", "--rescore", "sq8"], "--verify takes an index and no other"),
+        ([tmp_path / "pq", "--delete", "/000.png", "--dim", "4"], "not for changing"),
+        ([tmp_path / "pq", "--delete", "/000.png", "--table", "t.csv"], "--table has metadata of"),
+    ):
+        code, _, errors = command("index", *arguments)
+        assert code == 1 and message in " ".join(errors.split()), errors
+    assert len(Index(tmp_path / "pq")) == 1200

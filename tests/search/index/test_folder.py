@@ -1,0 +1,428 @@
+"""Indexes that are damaged, crafted, changed by two processes, killed, or on a full disk."""
+
+import contextlib
+import dataclasses
+import errno
+import json
+import os
+import pickle
+import re
+import shutil
+import tracemalloc
+
+import faiss
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedded import KINDS, edit_json, names_of, random_embeddings, write_embeddings
+from faults import largest_file
+
+from gsp_tf._files import HashingWriter, file_sha256
+from gsp_tf.search import Index, build_index, change_index, verify_index
+from gsp_tf.search.index import _folder, _segments
+
+
+@pytest.fixture
+def index(built):
+    return Index(built("exact"))
+
+
+@pytest.fixture
+def new(tmp_path):
+    """Embeddings of one image that the index has and of two that it has not."""
+    return write_embeddings(tmp_path / "new", np.eye(3, 8), ["/001.png", "/x.png", "/y.png"])
+
+
+def contents(path):
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+@pytest.mark.parametrize("renaming", [1, 3, 5])
+def test_a_killed_change_changes_nothing_at_all(index, new, renaming, kill_command):
+    """Also if images are deleted and others are added; the same command then does it all."""
+    command = ["index", index.path, "--delete", "/000.png", "--replace", new]
+    kill_command(*command, renaming=renaming)
+    assert names_of(Index(index.path)) == {f"/{i:03}.png" for i in range(300)}
+    assert verify_index(index.path) == index.metadata
+    change_index(index, new, delete=["/000.png"], replace_known=True)
+    assert len(Index(index.path)) == 301
+    assert set(contents(index.path)) == {
+        "index.json", ".lock", *(file.name for file in index.metadata.files)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("fails_at", range(1, 6))
+def test_a_change_that_fails_leaves_nothing(index, new, monkeypatch, fails_at):
+    before, renamed = contents(index.path), []
+
+    def replace(source, target, original=os.replace):
+        renamed.append(target)
+        if len(renamed) == fails_at:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        original(source, target)
+
+    monkeypatch.setattr("gsp_tf._files.os.replace", replace)
+    with pytest.raises(OSError, match="the disk is full"):
+        change_index(index, new, delete=["/000.png"], replace_known=True)
+    assert contents(index.path) == before and len(index) == len(Index(index.path)) == 300
+
+
+def test_a_file_that_may_not_grow_is_noticed_at_every_size(index, new):
+    """Above all where the limit bites at the last bytes, which are written when it is closed."""
+    before = contents(index.path)
+    changed = Index(shutil.copytree(index.path, index.path.with_name("changed")))
+    change_index(changed, new, delete=["/000.png"], replace_known=True)
+    sizes = {file.bytes for file in changed.metadata.files}
+    sizes.add((changed.path / "index.json").stat().st_size)
+    for size in sorted({0, 1, 4096} | {size - less for size in sizes for less in (1, 2, 100)}):
+        with largest_file(size), contextlib.suppress(OSError):
+            change_index(index, new, delete=["/000.png"], replace_known=True)
+        if len(index) != 300:
+            break  # it had room for all files
+        assert contents(index.path) == before
+    assert size >= max(sizes) - 2 and verify_index(index.path) == index.metadata
+
+
+def test_a_file_that_cannot_be_closed_is_not_an_index(index, monkeypatch):
+    """The end of what is written reaches the disk, or its error the caller, when it is closed."""
+    before = contents(index.path)
+
+    def close(self, original=HashingWriter.close):
+        closed = self.closed
+        original(self)
+        if not closed:
+            raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr(HashingWriter, "close", close)
+    with pytest.raises(OSError, match="faiss cannot be written: it would be larger"):
+        change_index(index, delete=["/000.png"])
+    assert contents(index.path) == before and verify_index(index.path).count == 300
+
+
+def test_sizes_and_checksums_are_of_what_was_meant(index, monkeypatch):
+    """A file that lost its end on its way is not one with another checksum."""
+
+    def write(self, data, original=HashingWriter.write):
+        original(self, data)
+        self.truncate(100)
+
+    monkeypatch.setattr(HashingWriter, "write", write)
+    change_index(index, delete=["/000.png"])
+    with pytest.raises(ValueError, match="is damaged: it has .* bytes, expected"):
+        verify_index(index.path)
+
+
+def test_a_killed_build_is_built_again(folder, tmp_path):
+    (tmp_path / "index" / ".items-0123abcd.parquet.partial").mkdir(parents=True)
+    (tmp_path / "index" / "vectors-0123abcd.faiss").touch()
+    with pytest.raises(FileNotFoundError, match="is not an index: it has no index.json"):
+        Index(tmp_path / "index")
+    assert len(build_index(folder, tmp_path / "index")) == 300
+    assert len(contents(tmp_path / "index")) == 4
+
+
+def test_a_change_of_what_another_process_has_changed_is_refused(index, folder):
+    second = Index(index.path)
+    change_index(index, delete=["/000.png"])
+    whole = contents(index.path)
+    with pytest.raises(ValueError, match="has changed the index .*index; open it again"):
+        change_index(second, delete=["/001.png"])
+    assert contents(index.path) == whole
+    shutil.rmtree(index.path)
+    with pytest.raises(ValueError, match="has changed the index"):
+        change_index(index, delete=["/001.png"])
+    assert not index.path.exists()
+    build_index(folder, index.path)
+    with pytest.raises(ValueError, match="has changed the index"):
+        change_index(index, delete=["/001.png"])
+
+
+def test_of_two_processes_that_change_an_index_one_is_refused(index, new, locked_elsewhere):
+    with locked_elsewhere(index.path):
+        for change in ({"delete": ["/001.png"]}, {"add": new, "replace_known": True}):
+            with pytest.raises(BlockingIOError, match="Another process is writing .*index. Wait"):
+                change_index(index, **change)
+        assert len(Index(index.path)) == 300
+    change_index(index, delete=["/001.png"])
+    assert names_of(Index(index.path)) == {f"/{i:03}.png" for i in range(300) if i != 1}
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_an_index_that_is_opened_while_it_is_replaced_is_the_new_one(index, monkeypatch, mapped):
+    described = _folder.IndexFolder.metadata
+    changes = [lambda: change_index(index, delete=["/000.png"])]
+
+    def metadata(self):
+        found = described(self)
+        if self is not index._folder and changes:
+            changes.pop()()
+        return found
+
+    monkeypatch.setattr(_folder.IndexFolder, "metadata", metadata)
+    assert len(Index(index.path, mapped)) == 299
+
+
+class Bomb:
+    def __reduce__(self):
+        return exit, (3,)
+
+
+def cut(content):
+    return content[: len(content) // 2]
+
+
+def flip(content):
+    return content[:-50] + bytes([content[-50] ^ 1]) + content[-49:]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("name", ["vectors", "items"])
+@pytest.mark.parametrize("change", [cut, flip, lambda content: pickle.dumps(Bomb())])
+def test_damaged_files_are_refused(index, name, change, mapped):
+    (path,) = index.path.glob(f"{name}-*")
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(ValueError, match=f"{path.name} is damaged"):
+        Index(index.path, mapped)
+
+
+def test_what_stays_on_disk_is_compared_or_a_warning_says_that_it_is_not(
+    index, new, command, monkeypatch
+):
+    code, output, _ = command("index", index.path, "--verify")
+    assert code == 0 and "300 images; the files have their checksums" in output
+    code, _, error = command("index", index.path, "--verify", "--kind", "exact")
+    assert code == 1 and "--verify takes an index and no other option" in error
+    (path,) = index.path.glob("vectors-*")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{path.name} is damaged: its SHA-256 is not that"):
+        Index(index.path, mapped=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(_segments, "available_memory", lambda: path.stat().st_size - 1)
+        with pytest.warns(UserWarning, match=f"{path.name} is larger .* was not compared"):
+            opened = Index(index.path, mapped=True)
+    for change in ({"delete": ["/000.png"]}, {"add": new, "replace_known": True}):
+        with pytest.raises(ValueError, match=f"{path.name} is damaged: its SHA-256 is not that"):
+            change_index(opened, **change)
+    code, _, error = command("index", index.path, "--verify")
+    assert code == 1 and f"{path.name} is damaged: its SHA-256 is not that" in error
+    path.unlink()
+    for opened in (verify_index, Index):
+        with pytest.raises(FileNotFoundError, match=rf"it lacks {re.escape(path.name)}"):
+            opened(index.path)
+
+
+def craft(index, vectors=None, items=None):
+    """Puts other vectors or items into the folder of an index, with their checksums."""
+    segment = json.loads((index.path / "index.json").read_text())["segments"][0]
+    for name, ending, write, value in (
+        ("vectors", "faiss", lambda value, path: faiss.write_index(value, str(path)), vectors),
+        ("items", "parquet", pq.write_table, items),
+    ):
+        if value is not None:
+            path = index.path / f"{name}-00000000.{ending}"
+            path.write_bytes(value) if type(value) is bytes else write(value, path)
+            size = path.stat().st_size
+            segment[name] = {"name": path.name, "bytes": size, "sha256": file_sha256(path)}
+    edit_json(index.path / "index.json", segments=[segment])
+
+
+def in_a_file_elsewhere(index):
+    """Nothing is searched in what is not ours, and nothing changed by deleting."""
+    ours = index._segments[0].vectors.index
+    path = index.path.with_name("elsewhere")
+    elsewhere = faiss.OnDiskInvertedLists(ours.nlist, ours.code_size, str(path))
+    elsewhere.merge_from_1(ours.invlists)
+    ours.replace_invlists(elsewhere, False)
+    return faiss.serialize_index(ours).tobytes()
+
+
+def of_type(name):
+    def make(index):
+        other = faiss.index_factory(8, name)
+        vectors = random_embeddings(300)
+        other.train(vectors)
+        other.add_with_ids(vectors, np.arange(300))
+        return other
+
+    return make
+
+
+def of_another_metric(index):
+    source = write_embeddings(index.path.with_name("source"), random_embeddings(300))
+    kind, path = index.metadata.kind, index.path.with_name("other")
+    build_index(source, path, kind, metric="cosine")
+    (vectors,) = path.glob("vectors-*")
+    return vectors.read_bytes()
+
+
+def that_look_nowhere(index):
+    vectors = index._segments[0].vectors.index
+    vectors.nprobe = 0
+    return vectors
+
+
+def that_look_too_far(index):
+    """A search makes room for as many steps as its graph says."""
+    index._segments[0].vectors.effort = 2**30
+    return index._segments[0].vectors.index
+
+
+OTHER_METRIC = "its metric is not that in index.json"
+NOT_OF_KIND = "vectors-00000000.faiss is not an index of kind '{}'"
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "make", "message"),
+    [
+        ("exact", lambda index: pickle.dumps(Bomb()), "is not an index of faiss, or damaged"),
+        ("ivf_sq8", in_a_file_elsewhere, NOT_OF_KIND),
+        ("ivf_sq8", that_look_nowhere, "vectors-00000000.faiss is damaged: a search takes 0 lists"),
+        *(
+            (kind, that_look_too_far, "is damaged: a search takes 1073741824 lists or steps; expec")
+            for kind in ("hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq")
+        ),
+        ("exact", of_type("IDMap,HNSW4"), NOT_OF_KIND),
+        ("hnsw", of_type("IDMap,HNSW4_SQ8"), NOT_OF_KIND),
+        ("sq8", of_type("IDMap,SQ4"), NOT_OF_KIND),
+        *((kind, of_type("IVF4,Flat"), NOT_OF_KIND) for kind in ("ivf_sq8", "ivf_pq")),
+        *((kind, of_another_metric, OTHER_METRIC) for kind in KINDS),
+    ],
+)
+def test_other_vectors_that_have_their_checksum_are_refused(built, kind, make, message, mapped):
+    index = Index(built(kind))
+    craft(index, make(index))
+    with pytest.raises(ValueError, match=message.format(kind)):
+        Index(index.path, mapped)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_that_are_there_twice_are_refused(built, kind):
+    index = Index(built(kind))
+    vectors = Index(index.path)._segments[0].vectors.without(np.array([7]))
+    vectors.add(np.array([8]), random_embeddings(1))
+    vectors = vectors.index
+    craft(index, vectors)
+    with pytest.raises(ValueError, match="its ids are not those of its items"):
+        Index(index.path)
+    items = index._items.set_column(0, "id", pa.array([8 if i == 7 else i for i in range(300)]))
+    craft(index, vectors, items)
+    with pytest.raises(ValueError, match="the ids of its images do not ascend"):
+        Index(index.path)
+    edit_json(index.path / "index.json", next_id=299)
+    with pytest.raises(ValueError, match="the ids of its images do not ascend"):
+        Index(index.path)
+
+
+def test_what_is_found_has_to_be_in_the_index(built):
+    """Where the lists stay on disk, their ids are not read before they are found."""
+    index = Index(built("ivf_sq8"))
+    vectors = faiss.clone_index(index._segments[0].vectors.index)
+    vectors.remove_ids(np.array([7]))
+    other = random_embeddings(1, seed=9)
+    vectors.add_with_ids(index._space.vectors(other), np.array([1000]))
+    craft(index, vectors)
+    with pytest.raises(ValueError, match="has no image of id 1000"):
+        Index(index.path, mapped=True).search(other, 1)
+
+
+@pytest.mark.parametrize("column", ["id", "path"])
+def test_items_without_an_id_or_a_path_are_refused(index, column):
+    number = index._items.column_names.index(column)
+    values = [None, *index._items[column].to_pylist()[1:]]
+    kind = index._items.schema.field(column).type
+    craft(index, items=index._items.set_column(number, column, pa.array(values, kind)))
+    with pytest.raises(ValueError, match="has items without an id or a path"):
+        Index(index.path)
+
+
+FILE = {"name": "vectors-00000000.faiss", "bytes": 1, "sha256": ""}
+SEGMENT = {"count": 1, "items": FILE, "vectors": FILE, "tokens": None, "codes": None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "lsh"}, "kind is 'lsh'; expected"),
+        ({"kind": "hnsw"}, "is not an index of kind 'hnsw'"),
+        ({"rescore": "vectors"}, "An index of kind exact has the vectors themselves"),
+        ({"kind": "sq8", "rescore": "vectors"}, "its segments do not fit rescore"),
+        ({"embedding_dim": 7}, "embedding_dim is 7, less than dim"),
+        ({"format": "gsp_tf embeddings"}, "does not describe gsp_tf index"),
+        ({"format_version": 1}, "has format version 1; .* build the index again with gsp-tf index"),
+        ({"next_id": "many"}, "next_id is 'many'; expected int"),
+        ({"next_id": 2**53 + 1}, "next_id is 9007199254740993; expected 0 to"),
+        ({"next_id": True}, "next_id is True; expected int"),
+        ({"model": "a"}, "model is 'a'; expected ModelInfo"),
+        ({"more": 1}, "too many: more"),
+        ({"dim": 9}, "its origin has 8 dimensions, expected 9"),
+        ({"space": {}}, "space lacks entries, or has too many: origin, scale"),
+        ({"space": {"origin": "AAAA", "scale": 1}}, "buffer size must be a multiple"),
+        ({"space": {"origin": "AAAAAA==", "scale": 1}}, "its origin has 1 dimensions"),
+        ({"space": {"origin": "", "scale": 10**400}}, "index.json is damaged"),
+        ({"recall": [1]}, "recall is .1.; expected Recall"),
+        (
+            {"recall": {"share": None, "neighbours": 1, "queries": 1, "images": 1}},
+            "share is None; expected float",
+        ),
+        ({"metric": "manhattan"}, "metric must be one of"),
+        ({"segments": {}}, "segments is {}; expected"),
+        ({"segments": []}, "it has no segments"),
+        (
+            {"segments": [{"count": 1, "vectors": FILE}]},
+            "lacks entries, or has too many: codes, items, ",
+        ),
+        (
+            {"segments": [{**SEGMENT, "vectors": {**FILE, "name": "../x"}}]},
+            "names a file elsewhere: ../x",
+        ),
+    ],
+)
+def test_damaged_metadata_are_refused(index, changes, message):
+    edit_json(index.path / "index.json", **changes)
+    with pytest.raises(ValueError, match=message):
+        Index(index.path)
+
+
+def test_a_segment_that_is_named_often_is_not_opened_at_all(index, monkeypatch):
+    segment = dataclasses.asdict(index.metadata.segments[0])
+    edit_json(index.path / "index.json", segments=[segment] * 10_000)
+    monkeypatch.setattr(_segments.StoredFile, "found", lambda *_: pytest.fail("was opened"))
+    with pytest.raises(ValueError, match="index.json is damaged: it names a file twice"):
+        Index(index.path)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("kind", ["exact", "ivf_sq8"])
+def test_large_ids_take_no_memory(built, new, kind, mapped):
+    """An index whose many former images were deleted, or that says so."""
+    index = Index(built(kind))
+    edit_json(index.path / "index.json", next_id=2**33)
+    change_index(Index(index.path), new, replace_known=True)
+    index = Index(index.path, mapped)
+    assert index.ids[-3:].tolist() == [2**33, 2**33 + 1, 2**33 + 2]
+    tracemalloc.start()
+    ids, _ = index.search(np.eye(3, 8), 1, where="path in ('/y.png', '/000.png')")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert ids[2].tolist() == [2**33 + 2] and most < 2**20
+
+
+@pytest.mark.parametrize("name", ["path", "label", "camera"])
+def test_items_with_two_columns_of_a_name_are_refused(index, name):
+    items = index._items
+    for _ in range(2 - items.column_names.count(name)):
+        items = items.append_column(name, items["path"])
+    craft(index, items=items)
+    with pytest.raises(ValueError, match=f"items-.*parquet has two columns of the name {name}"):
+        Index(index.path)
+
+
+def test_metadata_that_are_not_those_of_the_files_are_refused(index):
+    segment = dataclasses.asdict(index.metadata.segments[0])
+    edit_json(index.path / "index.json", segments=[{**segment, "count": 299}])
+    with pytest.raises(ValueError, match="do not belong together"):
+        Index(index.path)

@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+from embedded import KINDS, random_embeddings, write_embeddings
+
+from gsp_tf.evaluation import ExactSearch
+from gsp_tf.search import EmbeddingsFolder, Index, build_index, change_index
+from gsp_tf.search.index import _folder, build
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_the_exact_index_finds_what_the_evaluation_finds(
+    folder, embeddings, tmp_path, metric, mapped
+):
+    build_index(folder, tmp_path / "index", metric=metric)
+    index = Index(tmp_path / "index", mapped)
+    assert index.mapped is mapped and index.metadata.kind == "exact"
+    queries = np.concatenate([embeddings[:30], random_embeddings(30, seed=1), np.zeros((1, 8))])
+    indices, distances = ExactSearch(embeddings, metric)(queries, 20)
+    found, found_distances = index.search(queries, 20)
+    np.testing.assert_array_equal(found, indices)
+    np.testing.assert_array_equal(found_distances, distances)
+
+
+def test_far_from_zero_and_of_any_length(tmp_path):
+    embeddings = 1e6 + 100 * np.random.default_rng(0).normal(size=(60, 5)).astype("float32")
+    index = build_index(write_embeddings(tmp_path / "e", embeddings), tmp_path / "index")
+    expected, distances = ExactSearch(embeddings)(embeddings, 5)
+    found, found_distances = index.search(embeddings, 5)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found_distances, distances)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_on_disk_give_the_same_answers(built, embeddings, kind, monkeypatch):
+    index = Index(built(kind))
+    assert not index.mapped
+    monkeypatch.setattr(_folder, "available_memory", lambda: 1000)
+    on_disk = Index(index.path)
+    assert on_disk.mapped and not Index(index.path, mapped=False).mapped
+    for ours, theirs in zip(
+        on_disk.search(embeddings, 15), index.search(embeddings, 15), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert on_disk.paths([299, 3]) == ["/299.png", "/003.png"]
+    assert on_disk.labels([3, 20]) == [None, "class 2"]
+
+
+@pytest.mark.parametrize("memory", [0, 10**9])
+@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_pq"])
+def test_the_recall_is_what_it_says(tmp_path, kind, memory, monkeypatch):
+    """All images of the index are queries; the embeddings are kept in memory, or read again."""
+    monkeypatch.setattr(build, "NUM_QUERIES", 600)
+    monkeypatch.setattr(build, "available_memory", lambda: memory)
+    embeddings = np.random.default_rng(2).normal(size=(600, 8)).astype("float32")
+    folder = write_embeddings(tmp_path / "e", embeddings, shard_size=100)
+    index = build_index(folder, tmp_path / "index", kind)
+    distances = np.linalg.norm(embeddings[:, None] - embeddings, axis=2)
+    np.fill_diagonal(distances, np.inf)
+    truth = np.argsort(distances, axis=1)[:, :10]
+    found, _ = index.search(embeddings, 11)
+    others = [[i for i in row if i != query][:10] for query, row in enumerate(found)]
+    hits = [len(set(a) & set(b)) for a, b in zip(others, truth.tolist(), strict=True)]
+    measured = index.metadata.recall
+    assert measured.queries == measured.images == 600 and measured.neighbours == 10
+    assert measured.share == pytest.approx(np.mean(hits) / 10) and 0.5 < measured.share < 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_embedding_is_read_once(folder, tmp_path, monkeypatch, kind):
+    """But for those of the first shard, which say where the vectors lie."""
+    numbers = []
+    read = EmbeddingsFolder.read_shard
+
+    def counted(self, number, dim):
+        numbers.append(number)
+        return read(self, number, dim)
+
+    monkeypatch.setattr(EmbeddingsFolder, "read_shard", counted)
+    build_index(folder, tmp_path / "index", kind)
+    assert sorted(numbers) == [0, *range(5)]
+
+
+def test_a_compressed_index_is_smaller_and_finds_nearly_as_much(tmp_path):
+    folder = write_embeddings(tmp_path / "e", random_embeddings(4000, dim=32), shard_size=1000)
+    built = [build_index(folder, tmp_path / kind, kind) for kind in KINDS]
+    bytes_of = {i.metadata.kind: i.metadata.segments[0].vectors.bytes for i in built}
+    assert bytes_of["exact"] > 2.5 * bytes_of["ivf_sq8"] > 3 * bytes_of["ivf_pq"]
+    assert bytes_of["exact"] > 3 * bytes_of["sq8"] and bytes_of["hnsw"] > 1.3 * bytes_of["hnsw_sq8"]
+    shares = {index.metadata.kind: index.metadata.recall.share for index in built}
+    assert shares["exact"] == 1 and shares["hnsw"] > 0.95
+    assert shares["ivf_pq"] < min(shares[kind] for kind in ("sq8", "hnsw_sq8", "ivf_sq8"))
+    assert all(share > 0.9 for kind, share in shares.items() if kind != "ivf_pq")
+
+
+def test_one_image(tmp_path):
+    index = build_index(write_embeddings(tmp_path / "e", [[3.0, 4.0]]), tmp_path / "index")
+    ids, distances = index.search([[0.0, 0.0]], 1)
+    assert ids.tolist() == [[0]] and distances.tolist() == [[5.0]]
+
+
+@pytest.mark.parametrize(
+    ("queries", "k", "message"),
+    [
+        (np.zeros((1, 8)), 301, "k must be between 1 and 300, the images in .*; received 301"),
+        (np.zeros((1, 8)), 0, "k must be between 1 and 300.*received 0"),
+        (np.zeros((1, 4)), 1, "is of dimension 8; received embeddings of dimension 4"),
+        (np.full((1, 8), np.nan), 1, "finite"),
+    ],
+)
+def test_bad_searches(built, queries, k, message):
+    with pytest.raises(ValueError, match=message):
+        Index(built("exact")).search(queries, k)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_excluded_images_are_not_found(built, embeddings, kind):
+    index = Index(built(kind))
+    change_index(index, delete=["/007.png"])
+    everything, distances = index.search(embeddings[:4], 299)
+    excluded = np.flatnonzero(np.arange(300) % 3 == 0)
+    kept = ~np.isin(everything, excluded)
+    for k in (5, 199):
+        found, theirs = index.search(embeddings[:4], k, excluded)
+        np.testing.assert_array_equal(theirs, distances[kept].reshape(4, 199)[:, :k])
+        assert not np.isin(found, excluded).any()
+    for ids, message in (
+        ([7], "no image of id 7"),
+        (excluded, "between 1 and 199, .* without 100"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            index.search(embeddings[:1], 200, ids)
+
+
+def test_what_cannot_be_built(folder, built, tmp_path):
+    for kind in ("ivf_sq8", "ivf_pq"):
+        few = write_embeddings(tmp_path / kind, np.eye(255, 4))
+        with pytest.raises(ValueError, match=f"{kind} needs at least 256 images; received 255"):
+            build_index(few, tmp_path / "index", kind)
+        assert not (tmp_path / "index").exists()
+    twice = write_embeddings(tmp_path / "twice", np.eye(2), ["/a", "/a"])
+    with pytest.raises(ValueError, match="holds an image twice"):
+        build_index(twice, tmp_path / "index")
+    with pytest.raises(FileExistsError, match="holds an index; add to it"):
+        build_index(folder, built("exact"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "items-2024.parquet").touch()
+    with pytest.raises(FileExistsError, match="exists and holds no index"):
+        build_index(folder, tmp_path / "mine")
+    with pytest.raises(FileNotFoundError, match="/no/such/run, is not there or has another model"):
+        build_index(folder)
+    with pytest.raises(ValueError, match="one of exact, sq8, .*, ivf_pq; received 'lsh'"):
+        build_index(folder, tmp_path / "another", "lsh")
+    for kind, rescore, message in (
+        ("exact", "sq8", "exact has the vectors themselves and is not rescored"),
+        ("ivf_sq8", "sq8", "can be rescored by vectors; received rescore='sq8'"),
+        ("ivf_pq", "lsh", "can be rescored by sq8 or vectors; received rescore='lsh'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build_index(folder, tmp_path / "another", kind, rescore=rescore)
+    with pytest.raises(ValueError, match="have between 1 and 8, received 9"):
+        build_index(folder, tmp_path / "another", dim=9)
+    assert not (tmp_path / "another" / "index.json").exists()

@@ -1,0 +1,256 @@
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import processes
+import pytest
+from embedded import edit_json, edit_recipe, names_of, save_run
+from PIL import Image
+
+from gsp_tf.search import (
+    EmbeddingsFolder,
+    Index,
+    build_index,
+    calibrate,
+    embed_images,
+    open_index,
+    search,
+    search_many,
+)
+
+SEARCH = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
+
+
+@pytest.fixture
+def digits_run(prepared_run, tmp_path):
+    return shutil.copytree(prepared_run, tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def query(images):
+    return sorted((images / "<b>7").iterdir())[3]
+
+
+class Page(HTMLParser):
+    """The sources, links and texts of a page, and the elements that are not closed."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.open, self.sources, self.links, self.texts = [], [], [], []
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta", "link", "img", "br"):
+            self.open.append(tag)
+        found = [value for name, value in attributes if name in ("src", "href")]
+        if tag == "a":
+            self.links += found
+        else:
+            self.sources += found
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data.strip())
+
+
+def test_from_images_to_neighbours(finished_run, images, query, tmp_path, command):
+    digits_run = shutil.copytree(finished_run, tmp_path / "run")
+    code, output, _ = command("embed", digits_run, images)
+    assert code == 0 and f"{digits_run}/embeddings: 80 images of dimension 8" in output
+    code, output, _ = command("index", digits_run / "embeddings")
+    assert code == 0 and f"{digits_run}/index: 80 images, exact, euclidean" in output
+    assert "it finds all nearest" in output
+    # A fresh process finds the same.
+    options = ["search", digits_run, query, "--k", "4", "--html", "--mapped", "true"]
+    done = processes.run(SEARCH, *options)
+    output = done.output
+    assert done.returncode == 0 and f"Page: {digits_run}/search.html" in output, output
+    found = search(digits_run, query, k=4)
+    assert [n.rank for n in found] == [1, 2, 3, 4]
+    assert found[0][2:4] == ("<b>7", str(query)) and found[0].distance < 1e-3
+    assert all(a.distance <= b.distance for a, b in zip(found, found[1:], strict=False))
+    shared = os.path.commonpath([Path(neighbour.path).parent for neighbour in found])
+    lines = output[output.index(f"Nearest to {query}, in {shared}:") :].splitlines()[2:6]
+    for neighbour, line in zip(found, lines, strict=True):
+        path = os.path.relpath(neighbour.path, shared)
+        path += " (the same file)" * (neighbour.path == str(query))
+        cells = str(neighbour.rank), f"{neighbour.distance:.4f}", neighbour.label, path
+        assert line.split() == " ".join(cells).split()
+    page = Page(digits_run / "search.html")
+    assert not page.open and len(page.sources) == 1 + 1 + 4
+    assert all(source.startswith("data:") for source in page.sources)
+    assert page.links == [Path(path).as_uri() for path in (query, *(n.path for n in found))]
+    for neighbour in found:
+        short = "/".join(Path(neighbour.path).parts[-2:])
+        assert {f"{neighbour.distance:.4f}", short} <= set(page.texts)
+        assert f"{neighbour.rank} · {neighbour.label}" in page.texts
+
+
+def test_images_are_added_and_deleted(digits_run, query, tmp_path, command):
+    new, more, index = tmp_path / "new.png", tmp_path / "more", digits_run / "index"
+    shutil.copy(query, new)
+    embed_images(digits_run, [new], more)
+    for options, known in (
+        (["--add", more], {str(query), str(new)}),
+        (["--delete", query, new, "--add", more], {str(new)}),
+        (["--replace", more], {str(new)}),
+    ):
+        code, output, _ = command("index", index, *options)
+        assert code == 0 and f"{79 + len(known)} images" in output
+        assert names_of(Index(index)) & {str(query), str(new)} == known
+    assert search(digits_run, query, k=1)[0][2:4] == (None, str(new))
+    for arguments, message in (
+        ([index, "--add", more], "holds 1 image of these already; to replace them, use --replace"),
+        ([index, "--add", more, "--replace", more], "Give --add or --replace, not both"),
+        ([index, "--delete", query, "--add", more], "index does not hold 1 image to delete"),
+        ([index, "--delete", query, "--out", "x"], "not for changing one"),
+        ([digits_run / "embeddings"], "holds an index; add to it"),
+    ):
+        assert message in command("index", *arguments)[2]
+
+
+def test_a_picture_that_is_gone_is_said_to_be_and_the_terminal_gets_no_commands_from_names(
+    digits_run, query, tmp_path, command
+):
+    folder = tmp_path / "in" / "x & y"
+    folder.mkdir(parents=True)
+    gone, odd = folder / query.name, folder / "\x1b[31m[red]x.png"
+    shutil.copy(query, gone)
+    shutil.copy(query, odd)
+    build_index(embed_images(digits_run, [folder.parent], tmp_path / "e").path, tmp_path / "index")
+    gone.unlink()
+    page = tmp_path / "page.html"
+    options = ["--index", tmp_path / "index", "--k", "2", "--html", page]
+    code, output, _ = command("search", digits_run, odd, *options)
+    assert code == 0 and "\x1b" not in output and "[red]x.png" in output.replace("\n", "")
+    texts = Page(page).texts
+    assert "there is no such file" in texts and "/".join(gone.parts[-2:]) in texts
+    assert {"1 · x & y", "2 · x & y"} <= set(texts)
+
+
+def test_what_cannot_be_searched(digits_run, query, tmp_path, command):
+    (tmp_path / "text.png").write_text("no image")
+    for options, error, message in (
+        ({"k": 0}, ValueError, "k must be 1 or more; received 0"),
+        ({"image": tmp_path / "text.png"}, ValueError, "text.png: not an image"),
+        ({"image": tmp_path / "gone.png"}, ValueError, "gone.png: there is no such file"),
+        ({"index": tmp_path}, FileNotFoundError, "is not an index: it has no index.json"),
+        ({"run": tmp_path}, FileNotFoundError, "is not a run folder"),
+    ):
+        with pytest.raises(error, match=message):
+            search(**{"run": digits_run, "image": query, **options})
+    code, _, errors = command("search", digits_run, tmp_path / "text.png")
+    assert code == 1 and errors.count("gsp-tf: error:") == 1
+
+
+def test_several_images_and_more_neighbours_than_there_are(digits_run, images, command):
+    queries = [sorted(folder.iterdir())[0] for folder in sorted(images.iterdir())[:2]]
+    page = digits_run / "page.html"
+    code, output, _ = command("search", digits_run, *queries, "--k", "81", "--html", page)
+    assert code == 0 and "The index holds 80 images, fewer than --k 81." in output
+    assert [f"Nearest to {query}, in {images}:" in output for query in queries] == [True, True]
+    found = search(digits_run, queries, k=81)
+    assert [len(of_query) for of_query in found] == [80, 80]
+    assert [of_query[0].path for of_query in found] == [str(query) for query in queries]
+    alone = search(digits_run, queries[1], k=3)
+    assert [n.path for n in alone] == [n.path for n in found[1][:3]]
+    links = [Path(n.path).as_uri() for of_query in found for n in of_query]
+    links.insert(80, queries[1].as_uri())
+    assert Page(page).links == [queries[0].as_uri(), *links]
+    assert "Neighbours of 2 images" in Page(page).texts
+
+
+def test_a_model_or_preprocessing_that_the_index_does_not_know_is_refused(
+    digits_run, images, query, tmp_path
+):
+    other = save_run(tmp_path / "other", images, seed=1)
+    with pytest.raises(
+        ValueError,
+        match="the index .*: the models are of .*/other and .*/run.$",
+    ):
+        search(other, query, digits_run / "index")
+    edit_recipe(digits_run, "resize: 18", "resize: 20")
+    with pytest.raises(ValueError, match="do not belong together: the preprocessing"):
+        search(digits_run, query)
+
+
+def test_a_run_that_was_copied_has_its_own_index(prepared_run, query, tmp_path):
+    """Though the embeddings name the run that was copied, which still has a model."""
+    own = shutil.copytree(prepared_run, tmp_path / "copied")
+    shutil.rmtree(own / "index")
+    assert build_index(own / "embeddings").path == own / "index"
+    assert search(own, query, k=1)[0].path == str(query)
+    with open(own / "model.keras", "ab") as file:
+        file.write(b"another model")
+    model = EmbeddingsFolder(own / "embeddings").metadata().model
+    entries = {**dataclasses.asdict(model), "sha256": "a", "run": str(own)}
+    edit_json(own / "embeddings" / "embeddings.json", model=entries)
+    with pytest.raises(FileNotFoundError, match="is not there or has another model; say where"):
+        build_index(own / "embeddings")
+
+
+def test_a_query_that_is_in_the_index_is_said_to_be_and_does_not_decide(
+    digits_run, images, tmp_path, command, monkeypatch
+):
+    monkeypatch.chdir(images)
+    path = sorted(images.glob("<b>7/*"))[3]
+    copy = shutil.copy(path, tmp_path / "copy.png")
+    found = search(digits_run, [path.relative_to(images), copy], k=3)
+    assert [[one.is_query for one in of] for of in found] == [[True, False, False], [False] * 3]
+    nearest = found[0][1].distance
+    assert nearest > 1e-3
+    # By these thresholds a file matches itself, and everything else is unknown.
+    thresholds = calibrate(digits_run / "index", false_match_rate=0.3, num_resamples=5)
+    ends = {"match": nearest / 4, "unknown": nearest / 2}
+    for name, end in ends.items():
+        threshold = getattr(thresholds, name)
+        distance = dataclasses.replace(threshold.distance, value=end, low=None, high=None)
+        ends[name] = dataclasses.replace(threshold, distance=distance)
+    dataclasses.replace(thresholds, **ends).write(digits_run / "index" / "thresholds.json")
+    name = path.relative_to(images)
+    code, output, errors = command(
+        *("search", digits_run, name, "--k", 3, "--html", tmp_path / "page.html")
+    )
+    assert code == 0 and f"Nearest to {name} (unknown)" in output, errors
+    assert output.count("(the same file)") == 1 and output.count("match ") >= 1
+    texts = Page(tmp_path / "page.html").texts
+    assert texts.count("the same file") == 1
+    assert texts[texts.index("first image") :][1] == "unknown"
+    many = search_many(digits_run, [path.parent], tmp_path / "many.csv", k=3)
+    assert many.queries == 8 and many.decisions.get("match", 0) < 8
+    code, output, errors = command("search", digits_run, path.parent, "--k", 1)
+    assert code == 0 and "Only one of queries and index" not in output, errors
+
+
+def test_an_index_that_is_open_is_used(digits_run, query):
+    index = Index(digits_run / "index")
+    assert open_index(digits_run, index) is index
+    shutil.rmtree(digits_run / "index")
+    assert search(digits_run, query, index, k=1)[0].path == str(query)
+
+
+def test_a_large_photograph(digits_run, tmp_path, command):
+    pixels = np.random.default_rng(0).integers(0, 255, (900, 700, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "photo.jpg")
+    page = tmp_path / "page.html"
+    assert command("search", digits_run, tmp_path / "photo.jpg", "--html", page, "--k", "3")[0] == 0
+    assert len(Page(page).sources) == 5 and page.stat().st_size < 300_000
+
+
+def test_help_does_not_import_what_is_slow():
+    code = (
+        "import sys; from gsp_tf.cli import main\n"
+        "try: main(['search', '--help'])\n"
+        "except SystemExit: pass\n"
+        "slow = {'tensorflow', 'keras', 'faiss', 'pyarrow', 'starlette', 'uvicorn'}\n"
+        "assert not slow & set(sys.modules)\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 0 and "--html" in process.stdout, process.stderr

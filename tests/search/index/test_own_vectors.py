@@ -1,0 +1,227 @@
+"""Indexes of vectors from anywhere, and search in them without a model."""
+
+import re
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedded import KINDS, random_embeddings, write_embeddings
+
+from gsp_tf.search import Index, build_index, calibrate, search, search_many, vector_source
+
+COUNT = 300
+LABELS = [f"class {row % 3}" for row in range(COUNT)]
+YEARS = [2018 + row % 5 for row in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """Vectors near three directions, of different lengths."""
+    rng = np.random.default_rng(0)
+    found = np.eye(3, 8)[np.arange(COUNT) % 3] + 0.3 * rng.normal(size=(COUNT, 8))
+    return (found * rng.uniform(1, 3, (COUNT, 1))).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def files(vectors, tmp_path_factory):
+    """The vectors as files and folders of every kind, with labels and years where they have any."""
+    folder = tmp_path_factory.mktemp("own")
+    table = pa.table({"embedding": vectors.tolist(), "label": LABELS, "year": YEARS})
+    pq.write_table(table, folder / "a.parquet")
+    (folder / "parts").mkdir()
+    for number, start in enumerate((0, 200)):
+        part = table.slice(start, 200 if start == 0 else None)
+        pq.write_table(part, folder / "parts" / f"{number}.parquet")
+    np.savez(folder / "a.npz", embeddings=vectors, labels=LABELS, year=YEARS)
+    np.save(folder / "a.npy", vectors)
+    write_embeddings(folder / "embedded", vectors, labels=LABELS)
+    build_index(folder / "a.parquet", folder / "index", "hnsw")
+    return folder
+
+
+@pytest.fixture
+def own(files, tmp_path):
+    """An index of the Parquet file, of one's own."""
+    return shutil.copytree(files / "index", tmp_path / "index")
+
+
+def rows(path):
+    return pq.read_table(path).to_pylist()
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "parts", "a.npz", "a.npy", "index"])
+def test_every_source_gives_the_same_index(files, vectors, tmp_path, name):
+    expected = build_index(files / "embedded", tmp_path / "expected")
+    index = build_index(files / name, tmp_path / "found")
+    assert index.metadata.model is None and index.metadata.metric == "euclidean"
+    found, wanted = (of.search(vectors[:20], 5) for of in (index, expected))
+    np.testing.assert_array_equal(found[0], wanted[0])
+    np.testing.assert_allclose(found[1], wanted[1], atol=1e-6)
+    if name == "a.npy":
+        assert index.labels(index.ids[:2]) == [None, None] and "year" not in index.columns
+        assert index.paths([7]) == [f"{files}/a.npy#7"]
+    else:
+        assert index.labels(index.ids) == LABELS
+        condition = "year > 2020 and label != 'class 1'"
+        expected = [i for i in range(COUNT) if YEARS[i] > 2020 and LABELS[i] != "class 1"]
+        assert index.matching(condition).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_and_metric(files, vectors, tmp_path, command, kind):
+    rescore = [] if kind in ("exact", "hnsw") else ["--rescore", "vectors"]
+    options = "--kind", kind, *rescore, "--metric", "cosine", "--dim", 6
+    code, output, errors = command("index", files / "a.parquet", "--out", tmp_path / "i", *options)
+    assert code == 0 and "300 images" in output and "6 of 8 dimensions" in output, errors
+    cut = vectors[:, :6] / np.linalg.norm(vectors[:, :6], axis=1, keepdims=True)
+    order = np.argsort(1 - cut[:30] @ cut.T, axis=1)[:, :5]
+    index = Index(tmp_path / "i")
+    assert index.metadata.metric == "cosine"
+    assert (index.search(vectors[:30], 5)[0] == order).mean() > 0.9
+
+
+def test_vectors_search_an_index_without_a_model(files, own, vectors, tmp_path, command):
+    code, _, errors = command("calibrate", own, "--false-match-rate", "0.1")
+    assert code == 0, errors
+    pq.write_table(pa.table({"embedding": vectors[:5].tolist()}), tmp_path / "q.parquet")
+    np.savez(tmp_path / "q.npz", embeddings=vectors[:5])
+    np.save(tmp_path / "q.npy", vectors[:5])
+    found = {}
+    for name in ("q.parquet", "q.npz", "q.npy"):
+        out = tmp_path / "found.parquet"
+        options = "--k", 4, "--where", "year >= 2020", "--out", out
+        code, output, errors = command("search", own, tmp_path / name, *options)
+        assert code == 0, errors
+        assert f"Nearest to {tmp_path}/{name}#2 (" in output and f"{name}#3" not in output
+        assert f"{out}: neighbours of 5 queries\nFirst images: " in output
+        found[name] = [{n: row[n] for n in row if n != "query"} for row in rows(out)]
+    assert found["q.parquet"] == found["q.npz"] == found["q.npy"]
+    index, (first, *_) = Index(own), found["q.npy"]
+    ids, distances = index.search(vectors[:5], 4, where="year >= 2020")
+    assert [row["id"] for row in found["q.npy"]] == ids.ravel().tolist()
+    assert first["distance"] == pytest.approx(distances[0, 0])
+    assert first["path"] == f"{files}/a.parquet#{ids[0, 0]}"
+    assert {row["decision"] for row in found["q.npy"]} <= {"match", "unsure", "unknown"}
+    # The same thresholds of the file itself, for an index that has none.
+    thresholds = tmp_path / "t.json"
+    calibrate(files / "a.parquet", false_match_rate=0.1, out=thresholds)
+    done = search_many(
+        *(files / "index", [tmp_path / "q.npy"], tmp_path / "y.parquet", None, 4, thresholds),
+        where="year >= 2020",
+    )
+    assert [row["decision"] for row in rows(done.path)] == [
+        row["decision"] for row in found["q.npy"]
+    ]
+    # Without --out, the results are in the index, where nothing else minds them.
+    assert command("search", own, tmp_path / "q.npy", "--rerank", "whitening", "--dim", 4)[0] == 0
+    assert (own / "neighbours.csv").is_file()
+    assert command("index", own, "--verify")[0] == 0
+    done = search_many(Index(own), [tmp_path / "q.npy"], tmp_path / "x.csv", k=1)
+    assert done.queries == 5 and [name for name, _ in done.first] == [
+        f"{tmp_path}/q.npy#{row}" for row in range(3)
+    ]
+
+
+def test_paths_may_be_addresses(vectors, tmp_path, command):
+    paths = [f"s3://photos/{row}.png" for row in range(COUNT)]
+    np.savez(tmp_path / "a.npz", embeddings=vectors, paths=paths)
+    index = tmp_path / "index"
+    assert command("index", tmp_path / "a.npz", "--out", index)[0] == 0
+    np.save(tmp_path / "q.npy", vectors[:1])
+    code, output, errors = command("search", index, tmp_path / "q.npy", "--k", 2)
+    assert code == 0 and f"Nearest to {tmp_path}/q.npy#0:" in output, errors
+    assert re.search(r"1 +0\.0000 +– +s3://photos/0\.png", output)
+    assert command("index", index, "--delete", paths[0])[0] == 0
+    assert Index(index).paths(Index(index).ids[:1]) == paths[1:2]
+
+
+def test_vectors_are_added_and_deleted(files, own, vectors, tmp_path, command):
+    np.savez(tmp_path / "b.npz", embeddings=vectors[:2] + 9, paths=["x.png", "y.png"], year=[1, 2])
+    deleted = Index(own).paths([0])
+    arguments = "--add", tmp_path / "b.npz", "--delete", *deleted
+    code, output, errors = command("index", own, *arguments)
+    assert code == 0 and "301 images" in output, errors
+    index = Index(own)
+    assert index.paths(index.search(vectors[:1] + 9, 1)[0][0]) == [f"{tmp_path}/x.png"]
+    assert index.matching("year < 3").tolist() == [300, 301] and not set(deleted) & set(
+        index.paths(index.ids)
+    )
+    for source, message in (
+        (files / "embedded", "do not belong together: one of them does not say which model made"),
+        (tmp_path / "wide.npy", r"do not belong together: the dimensions are \(9, 8\)"),
+        (tmp_path / "b.npz", "holds 2 images of these already; to replace them, use --replace"),
+    ):
+        np.save(tmp_path / "wide.npy", np.ones((2, 9)))
+        code, _, errors = command("index", own, "--add", source)
+        assert code == 1 and re.search(message, errors.replace("\n", " ")), errors
+    assert len(Index(own)) == 301
+
+
+def test_what_says_its_model_and_what_does_not(
+    prepared_run, images, files, own, vectors, tmp_path, command
+):
+    run, query = prepared_run, next(images.rglob("*.png"))
+    np.save(tmp_path / "q.npy", vectors[:2])
+    out = ["--out", tmp_path / "x.csv"]
+    # An index of a model takes vectors without its run, and says nothing about their matches.
+    of_model = shutil.copytree(run / "index", tmp_path / "of model")
+    calibrate(of_model, false_match_rate=0.3)
+    code, output, errors = command("search", of_model, tmp_path / "q.npy", *out)
+    assert code == 0 and "note: Only one of queries and index says which model" in output, errors
+    code, output, errors = command("search", of_model, run / "embeddings", *out)
+    assert code == 0 and "First images: " in output, errors
+    # So does an index of vectors with embeddings of a model.
+    calibrate(own, false_match_rate=0.3)
+    code, output, errors = command("search", own, run / "embeddings", *out)
+    assert code == 0 and "note: Only one of queries and index says which model" in output, errors
+    given = "--thresholds", own / "thresholds.json"
+    for arguments, message in (
+        ([own, run / "embeddings", *given], "were calibrated on embeddings of an unknown model"),
+        ([own, query], "holds vectors from elsewhere and has no model to embed /"),
+        ([own, images], "holds vectors from elsewhere and has no model to embed /"),
+        ([of_model, query], f"name the run and the index: gsp-tf search {run} {query} --index"),
+        ([run, query, "--index", own], "one of them does not say which model made its embed"),
+        ([own, tmp_path / "q.npy", "--index", of_model], "is an index already"),
+    ):
+        code, _, errors = command("search", *arguments)
+        assert code == 1 and re.search(message, errors.replace("\n", " ")), errors
+    with pytest.raises(ValueError, match="has no model to embed"):
+        search(own, query)
+    with pytest.raises(ValueError, match="is an index already"):
+        search_many(own, [tmp_path / "q.npy"], tmp_path / "x.csv", of_model)
+
+
+def test_what_cannot_be_indexed_or_searched(files, own, vectors, tmp_path, command):
+    np.savez(tmp_path / "id.npz", embeddings=vectors, id=np.arange(COUNT))
+    np.savez(tmp_path / "twice.npz", embeddings=vectors, paths=["a.png"] * COUNT)
+    (tmp_path / "cameras.csv").write_text("path,camera\na.png,1")
+    build_index(files / "a.npz", tmp_path / "cut", dim=4)
+    nan = vectors[:3].copy()
+    nan[1, 2] = np.nan
+    np.save(tmp_path / "nan.npy", nan)
+    np.save(tmp_path / "wide.npy", np.ones((2, 9)))
+    out = ["--out", tmp_path / "new"]
+    for arguments, message in (
+        (["index", files / "a.parquet"], "does not say which model .*where to write it .--out"),
+        (["index", tmp_path / "id.npz", *out], "has a column id, which an index has of its own"),
+        (["index", tmp_path / "twice.npz", *out], "twice.npz holds an image twice: /.*/a.png"),
+        (["index", tmp_path / "nan.npy", *out], "1 of 3 rows hold NaN or infinity"),
+        (["index", tmp_path / "cut", *out], "is an index of prefixes; take the embeddings that"),
+        (["index", files / "a.npy", "--table", tmp_path / "cameras.csv", *out], "lacks 300 images"),
+        (["index", files / "a.npy", "--dim", 9, *out], "prefixes have between 1 and 8"),
+        (["index", own, "--delete", "x", "--metric", "cosine"], "--metric, .* for building"),
+        (["search", own, tmp_path / "wide.npy"], "of dimension 8; received .* dimension 9"),
+        (["search", own, tmp_path / "nan.npy"], "1 of 3 rows hold NaN or infinity"),
+        (["search", own, files / "a.npy", "--html"], "--html is a page for image files"),
+    ):
+        code, _, errors = command(*arguments)
+        assert code == 1 and re.search(message, errors.replace("\n", " ")), errors
+        assert not (tmp_path / "new").exists() and not (own / "neighbours.csv").exists()
+
+
+def test_a_source_from_a_program_is_indexed(vectors, files, tmp_path):
+    index = build_index(vector_source(files / "a.npz"), tmp_path / "index", metric="cosine")
+    assert list(index.columns) == ["id", "path", "label"]
+    assert index.search(random_embeddings(3), 2)[0].shape == (3, 2)

@@ -1,0 +1,253 @@
+"""Conditions on metadata columns: what they mean, what they refuse, and searches with them."""
+
+import operator
+import shutil
+from datetime import date, time
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedded import KINDS, random_embeddings, write_embeddings
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsp_tf.search import ImageTable, Index, build_index, change_index, rows_where
+
+TABLE = pa.table(
+    {
+        "camera": pa.array([3, 1, None, 2], pa.int32()),
+        "place": ["a", "b", "it's", None],
+        "class": [1, 2, 3, 4],
+        "sharp": [True, False, None, True],
+        "share": [0.5, 1.0, 2.5, None],
+        "day": pa.array([0, 1, 2, 3], pa.date32()),
+        "time": pa.array([0, 3600, 86400, 86401], pa.timestamp("s", "UTC")),
+        "clock": pa.array([0, 45_000, None, 86_399], pa.time32("s")),
+        "price": pa.array([Decimal("1.10"), Decimal("2.00"), None, Decimal("0.25")]),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("camera != 3", [1, 3]),
+        ("not camera == 3", [1, 3]),
+        ("camera == 3 or sharp", [0, 3]),
+        ("not sharp", [1]),
+        ("`class` in (1, 3)", [0, 2]),
+        ("0.5 < share <= 2.5", [1, 2]),
+        ("place == \"it's\" or place == '`b`'", [2]),
+        ("place not in ['a']", [1, 2]),
+        ("camera is None", [2]),
+        ("place is not None and (camera > 2 or camera < 2)", [0, 1]),
+        ("share > camera", []),
+        ("share < camera", [0]),
+        ("camera > -1.5", [0, 1, 3]),
+        ("camera > 10000000000", []),
+        ("day >= '1970-01-02'", [1, 2, 3]),
+        ("time < '1970-01-01T02:00:00'", [0, 1]),
+        ("time < '1970-01-01T02:00:00+01:00'", [0]),
+        ("clock >= '12:30'", [1, 3]),
+        ("clock == '23:59:59' or clock is None", [2, 3]),
+        ("price >= 2 or price == 1.1", [0, 1]),
+        ("price < 10000000000", [0, 1, 3]),
+    ],
+)
+def test_what_a_condition_means(condition, rows):
+    assert np.flatnonzero(np.asarray(rows_where(TABLE, condition))).tolist() == rows
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "__import__('os').system('touch /tmp/owned')",
+        "camera == __import__('os').getpid()",
+        "camera.__class__ == 3",
+        "(lambda: camera)() == 3",
+        "[x for x in (1, 2)]",
+        "camera == 3 if sharp else camera == 1",
+        "(y := 3) == camera",
+        "camera in range(10)",
+        "place == f'{camera}'",
+        "place == 'a' 'b'.join([])",
+        "camera == 10 ** 9",
+        "camera[0] == 3",
+        "print",
+        "camera; camera",
+        "camera = 3",
+        "await camera",
+        "camera == 3j",
+        "camera == {[]}",
+        "camera in ({[]: 1},)",
+        "clock > '25:00'",
+        "camera",
+        "",
+        "1 == 1",
+        "camera == " + "9" * 400,
+        "(" * 500 + "sharp" + ")" * 500,
+        "not " * 3000 + "sharp",
+    ],
+)
+def test_everything_else_is_refused(condition):
+    with pytest.raises(ValueError, match=r"The condition .* cannot be used: "):
+        rows_where(TABLE, condition)
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("camara == 3", "no column camara; did you mean camera. The columns are camera, place"),
+        ("camera == '3'", "column camera holds int32, which is not compared with str '3'"),
+        ("sharp == 1", "sharp holds bool, which is not compared with int 1"),
+        ("camera == None", "Write camera is None"),
+        ("day > 'soon'", "Failed to parse string: 'soon'"),
+        ("share == place", "no kernel matching"),
+        ("camera is 3", "is takes None only"),
+        ("camera in ()", "in takes values in parentheses"),
+    ],
+)
+def test_an_error_says_what_is_wrong(condition, message):
+    with pytest.raises(ValueError, match=message):
+        rows_where(TABLE, condition)
+
+
+ROWS = 300
+FRAME = pd.DataFrame(
+    {
+        "camera": np.random.default_rng(1).integers(0, 5, ROWS),
+        "year": np.random.default_rng(2).integers(2018, 2026, ROWS),
+        "place": np.random.default_rng(3).choice(["north", "south", "east"], ROWS),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def with_columns(tmp_path_factory):
+    """Indexes of every kind with the columns of `FRAME`."""
+    path = tmp_path_factory.mktemp("columns")
+    folder = write_embeddings(path / "e", random_embeddings(ROWS), shard_size=100)
+    names = [f"/{row:03}.png" for row in range(ROWS)]
+    FRAME.assign(path=names).sample(frac=1, random_state=0).to_csv(path / "t.csv", index=False)
+    return {k: build_index(folder, path / k, k, table=path / "t.csv").path for k in KINDS}
+
+
+comparison = st.one_of(
+    st.tuples(
+        st.sampled_from(["camera", "year"]),
+        st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+        st.integers(0, 4) | st.integers(2017, 2026),
+    ).map(lambda c: f"{c[0]} {c[1]} {c[2]}"),
+    st.sampled_from(["place == 'north'", "place in ('south', 'east')", "camera not in (1, 3)"]),
+)
+conditions = st.recursive(
+    comparison,
+    lambda inner: st.one_of(
+        inner.map(lambda c: f"not ({c})"),
+        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(
+            lambda c: f"({c[0]}) {c[1]} ({c[2]})"
+        ),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(condition=conditions, seed=st.integers(0, 99))
+def test_a_filtered_search_is_a_filter_and_an_exact_search(with_columns, condition, seed):
+    """Of pandas and NumPy; also in a graph, where a walk would miss images."""
+    vectors, query = random_embeddings(ROWS), random_embeddings(1, seed=seed)
+    kept = np.flatnonzero(FRAME.eval(condition).to_numpy())
+    for kind in ("exact", "hnsw"):
+        index = Index(with_columns[kind], mapped=True)
+        np.testing.assert_array_equal(index.matching(condition), kept)
+        if not len(kept):
+            with pytest.raises(ValueError, match="k must be between 1 and 0"):
+                index.search(query, 1, where=condition)
+            continue
+        k = min(7, len(kept))
+        ids, distances = index.search(query, k, where=condition)
+        expected = np.sort(np.linalg.norm(vectors[kept] - query, axis=1))[:k]
+        np.testing.assert_allclose(distances[0], expected, atol=1e-5)
+        assert set(ids[0]) <= set(kept) and len(set(ids[0])) == k
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_images_that_meet_a_condition_can_be_found(with_columns, kind, tmp_path):
+    index = Index(shutil.copytree(with_columns[kind], tmp_path / "index"))
+    condition = "camera == 2 and year > 2020"
+    kept = np.flatnonzero(FRAME.eval(condition))
+    excluded = kept[:3]
+    np.testing.assert_array_equal(  # ids that met a condition stand for it
+        index.search(random_embeddings(2, seed=9), 5, excluded, index.matching(condition)),
+        index.search(random_embeddings(2, seed=9), 5, excluded, condition),
+    )
+    with pytest.raises(ValueError, match="has no image of id 300"):
+        index.search(random_embeddings(1), 1, where=[1, 300])
+    ids, _ = index.search(random_embeddings(2, seed=9), len(kept) - 3, excluded, condition)
+    assert [sorted(row) for row in ids] == [kept[3:].tolist()] * 2
+    with pytest.raises(ValueError, match=f"between 1 and {len(kept) - 3}, .* without"):
+        index.search(random_embeddings(1), len(kept), excluded, condition)
+
+
+def test_added_images_bring_their_metadata(with_columns, tmp_path):
+    index = Index(shutil.copytree(with_columns["exact"], tmp_path / "index"))
+    new = write_embeddings(tmp_path / "new", np.eye(3, 8), ["/x.png", "/y.png", "/z.png"])
+    table = tmp_path / "new.parquet"
+    columns = {
+        "path": ["/x.png", "/y.png", "/z.png"],
+        "camera": [2, 7, 7],
+        "owner": ["i", "j", "j"],
+    }
+    pq.write_table(pa.table(columns), table)
+    change_index(index, new, table=table)
+    for opened in (index, Index(index.path)):
+        assert opened.matching("camera == 7").tolist() == [301, 302]
+        assert opened.matching("owner == 'i' or year is None").tolist() == [300, 301, 302]
+    (tmp_path / "bad.csv").write_text("path,camera\n/a.png,left\n")
+    other = write_embeddings(tmp_path / "other", np.eye(1, 8), ["/a.png"])
+    with pytest.raises(ValueError, match="metadata column has different types"):
+        change_index(index, other, table=tmp_path / "bad.csv")
+    with pytest.raises(ValueError, match="new.parquet lacks 1 image: /a.png"):
+        change_index(index, other, table=table)
+    assert len(Index(index.path)) == 303
+    pq.write_table(pa.table({"path": ["/a.png"], "id": [1]}), tmp_path / "id.parquet")
+    with pytest.raises(ValueError, match="has a column id, which an index has of its own"):
+        change_index(index, other, table=tmp_path / "id.parquet")
+
+
+def test_columns_of_a_csv_file_have_the_types_of_their_values(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("path,number,text,day\na.png,007,NA,2026-05-31\nb.png,,,\n")
+    found = ImageTable(file).rows([tmp_path / "b.png", tmp_path / "a.png"])
+    assert found.to_pylist() == [
+        {"number": None, "text": None, "day": None},
+        {"number": 7, "text": "NA", "day": date(2026, 5, 31)},
+    ]
+    lists = {"path": ["a.png"], "tags": [["x"]], "kind": pa.array(["k"]).dictionary_encode()}
+    pq.write_table(pa.table(lists), tmp_path / "t.parquet")
+    with pytest.warns(UserWarning, match=r"1 column left out: tags \(list<.*string>\)"):
+        table = ImageTable(tmp_path / "t.parquet")
+    rows = table.rows([tmp_path / "a.png"])
+    assert rows.to_pylist() == [{"kind": "k"}]
+    file.write_text("path,clock,price\na.png,12:30,1\n")
+    (row,) = ImageTable(file).rows([tmp_path / "a.png"]).to_pylist()
+    assert row == {"clock": time(12, 30), "price": 1}
+    with pytest.raises(ValueError, match="The column tags does not hold texts"):
+        ImageTable(tmp_path / "t.parquet", ["tags"]).values([tmp_path / "a.png"])
+    file.write_text("path,a,a\na.png,1,2\n")
+    with pytest.raises(ValueError, match='t.csv cannot be read; .*"a" exists 2 times'):
+        ImageTable(file)
+    file.write_text("name,number\na.png,1\n")
+    with pytest.raises(ValueError, match="t.csv cannot be read; expected .* the columns path"):
+        ImageTable(file)
+
+
+def test_a_comparison_of_columns_is_that_of_numpy():
+    columns = {name: np.random.default_rng(i).normal(size=50) for i, name in enumerate("ab")}
+    for sign, compare in (("<", operator.lt), (">=", operator.ge)):
+        found = np.asarray(rows_where(pa.table(columns), f"a {sign} b"))
+        np.testing.assert_array_equal(found, compare(columns["a"], columns["b"]))

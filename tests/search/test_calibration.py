@@ -1,0 +1,273 @@
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedded import edit_json, edit_recipe, random_embeddings, write_embeddings
+
+from gsp_tf.export import ExportMetadata, export_run, save_pretrained, verify_export
+from gsp_tf.runs import RunFolder, fingerprint, load_splits
+from gsp_tf.search import (
+    Index,
+    RunModel,
+    Thresholds,
+    build_index,
+    calibrate,
+    find_thresholds,
+    labelled_embeddings,
+    search,
+)
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    """300 embeddings of 30 classes, and their labels."""
+    embeddings = random_embeddings(300)
+    directions = random_embeddings(30, seed=1)
+    classes = np.arange(300) // 10
+    embeddings = 0.3 * embeddings + directions[classes]
+    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    return embeddings.astype("float32"), [f"class {c}" for c in classes]
+
+
+@pytest.fixture
+def sources(labelled, tmp_path):
+    """Paths of the same labelled embeddings in every form."""
+    embeddings, labels = labelled
+    folder = write_embeddings(tmp_path / "embedded", embeddings, labels=labels, shard_size=64)
+    np.savez(tmp_path / "a.npz", embeddings=embeddings.astype(float), labels=labels)
+    table = pa.table({"embedding": embeddings.tolist(), "label": labels, "other": labels})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=70)
+    (tmp_path / "parts").mkdir()
+    for number, start in enumerate((0, 120)):
+        part = table.slice(start, 120 if start == 0 else 180)
+        pq.write_table(part, tmp_path / "parts" / f"{number}.parquet")
+    index = build_index(folder, tmp_path / "index").path
+    return [folder, index, *(tmp_path / name for name in ("a.npz", "a.parquet", "parts"))]
+
+
+def test_embeddings_from_anywhere_give_the_same_thresholds(sources):
+    found = [calibrate(source, 0.01, 0.1, num_resamples=50) for source in sources]
+    for one, source in zip(found, sources, strict=True):
+        assert one.match.distance.value == pytest.approx(found[0].match.distance.value, rel=1e-4)
+        assert one.precision.value == pytest.approx(found[0].precision.value, rel=1e-3)
+        assert (one.calibrated_on.images, one.calibrated_on.classes) == (300, 30)
+        path = source / "thresholds.json" if source.is_dir() else f"{source}.thresholds.json"
+        assert Thresholds.read(path) == one
+    assert found[0].model.sha256 == found[1].model.sha256 == "a"
+    assert [one.model for one in found[2:]] == [None] * 3
+    on = found[0].calibrated_on
+    assert (on.positive_pairs, on.negative_pairs) == (30 * 45, 300 * 299 // 2 - 30 * 45)
+    match, unknown = (t.distance.value for t in (found[0].match, found[0].unknown))
+    decisions = [found[0].decide(d) for d in (0, match, match + 1e-6, unknown, 2)]
+    expected = ["match", "match", "unsure" if unknown > match else "unknown"]
+    assert decisions[:3] == expected and decisions[4] == "unknown"
+
+
+def test_random_classes_of_too_many_images_are_read_whole(sources):
+    for source in sources:
+        read = labelled_embeddings(source, most_images=64)
+        assert len(read.class_names) == 6 and (np.bincount(read.labels) == 10).all()
+        assert "60 of 300 images are used, those of 6 random classes of 30" in read.notes[0]
+    with pytest.raises(ValueError, match="classes of more than 5 images"):
+        labelled_embeddings(sources[0], most_images=5)
+
+
+def test_images_without_a_label_are_left_out(labelled, tmp_path):
+    embeddings, labels = labelled
+    labels = [None if i % 3 == 0 else label for i, label in enumerate(labels)]
+    read = labelled_embeddings(write_embeddings(tmp_path / "out", embeddings, labels=labels))
+    assert len(read.embeddings) == 200 and "100 images without a label" in read.notes[0]
+    kept = [i for i in range(300) if i % 3]
+    np.testing.assert_array_equal(read.embeddings, embeddings[kept])
+    assert [read.class_names[label] for label in read.labels] == [labels[i] for i in kept]
+    nothing = write_embeddings(tmp_path / "none", embeddings)
+    with pytest.raises(ValueError, match="has no labels"):
+        labelled_embeddings(nothing)
+
+
+def test_what_cannot_be_read_is_refused(sources, labelled, tmp_path):
+    embeddings, labels = labelled
+    (tmp_path / "text.txt").touch()
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1")
+    (tmp_path / "broken.npz").write_bytes(b"PK")
+    np.savez(tmp_path / "short.npz", embeddings=embeddings, labels=labels[1:])
+    np.savez(tmp_path / "nan.npz", embeddings=embeddings * np.nan, labels=labels)
+    pq.write_table(pa.table({"label": ["a"]}), tmp_path / "columns.parquet")
+    table = pa.table({"label": ["a", "b"], "embedding": [[1.0], [1.0, 2.0]]})
+    pq.write_table(table, tmp_path / "lengths.parquet")
+    compressed = build_index(sources[0], tmp_path / "compressed", "ivf_sq8").path
+    for path, message in (
+        (tmp_path / "text.txt", "expected a run folder, an index"),
+        (tmp_path / "broken.parquet", "broken.parquet is damaged"),
+        (tmp_path / "broken.npz", "broken.npz cannot be read"),
+        (tmp_path / "short.npz", "one value of labels per embedding"),
+        (tmp_path / "nan.npz", "300 of 300 rows hold NaN"),
+        (tmp_path / "columns.parquet", "lacks the column embedding; received label"),
+        (tmp_path / "lengths.parquet", "embeddings of one length"),
+        (compressed, "is compressed"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            calibrate(path, 0.01)
+    with pytest.raises(FileNotFoundError, match="gone does not exist"):
+        calibrate(tmp_path / "gone", 0.01)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/recipe.yaml").write_text("name: run\n")
+    with pytest.raises(FileNotFoundError, match=r"does not exist. gsp-tf index .*run makes it"):
+        calibrate(tmp_path / "run/index", 0.01)
+
+
+def test_damaged_thresholds_are_refused(sources):
+    calibrate(sources[0], 0.01, num_resamples=5)
+    path = sources[0] / "thresholds.json"
+    edit_json(path, dim="8")
+    with pytest.raises(ValueError, match="thresholds.json is damaged: dim is '8'"):
+        Thresholds.read(path)
+
+
+@pytest.fixture(scope="module")
+def calibrated(prepared_run, tmp_path_factory):
+    """A run with an index and thresholds."""
+    path = shutil.copytree(prepared_run, tmp_path_factory.mktemp("calibrated") / "run")
+    calibrate(path, 0.05, num_resamples=50)
+    return path
+
+
+def test_the_command_names_twenty_classes_over_the_rate_and_counts_the_others(command, tmp_path):
+    rng = np.random.default_rng(0)
+    classes = np.arange(1000) // 10
+    centres = 50 * rng.normal(size=(100, 2)) * (np.arange(100) >= 30)[:, None]  # 30 are alike
+    angles = rng.uniform(0, 2 * np.pi, 1000)
+    embeddings = centres[classes] + np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=[f"class {c}" for c in classes])
+    code, output, _ = command("calibrate", tmp_path / "a.npz", "--false-match-rate", "0.01")
+    over = json.loads((tmp_path / "a.npz.thresholds.json").read_text("utf-8"))["classes_over"]
+    line = next(line for line in output.splitlines() if "does not hold for" in line)
+    assert code == 0 and len(over) > 20 and line.count("class ") == 20
+    assert f"for {len(over)} classes: " in line
+    assert line.endswith(f", and {len(over) - 20} more in the file")
+
+
+def test_a_run_is_calibrated_on_its_validation_classes(calibrated):
+    found = Thresholds.read(calibrated / "thresholds.json")
+    model = RunModel(calibrated)
+    validation = load_splits(model.recipe).validation
+    assert found.calibrated_on.images == len(validation) == 24
+    assert found.model == model.info and found.metric == "euclidean" and found.dim == 8
+    read = labelled_embeddings(calibrated)
+    assert read.class_names == sorted(validation.class_names)
+
+
+def test_search_decides(calibrated, images):
+    thresholds = Thresholds.read(calibrated / "thresholds.json")
+    query = sorted((images / "<b>7").iterdir())[3]
+    found = search(calibrated, query, k=80)
+    assert [one.decision for one in found] == [thresholds.decide(one.distance) for one in found]
+    assert found[0].decision == "match" and found[-1].decision == "unknown"
+    others = search(calibrated, query, k=1, thresholds=calibrated / "thresholds.json")
+    assert others[0].decision == "match"
+
+
+def test_thresholds_of_another_model_are_refused(calibrated, images, tmp_path):
+    run = shutil.copytree(calibrated, tmp_path / "run")
+    query = sorted((images / "<b>7").iterdir())[3]
+    path = run / "thresholds.json"
+    kept = json.loads(path.read_text("utf-8"))
+    edit_json(path, model=kept["model"] | {"sha256": "b", "run": "/other/run"})
+    with pytest.raises(ValueError, match="thresholds .* the models are of .* and /other/run"):
+        search(run, query)
+    edit_json(path, model=kept["model"], metric="cosine")
+    with pytest.raises(ValueError, match="for cosine distances; the index .* euclidean"):
+        search(run, query, thresholds=path)
+    edit_json(path, model=None, metric="euclidean")
+    with pytest.raises(ValueError, match="embeddings of an unknown model"):
+        search(run, query)
+    with pytest.raises(FileNotFoundError, match="gone.json does not exist"):
+        search(run, query, thresholds=tmp_path / "gone.json")
+    # Those of the index come before those of the run.
+    build_index(run / "embeddings", run / "cosine", metric="cosine")
+    calibrate(run / "cosine", 0.05, num_resamples=5)
+    assert search(run, query, run / "cosine")[0].decision == "match"
+    assert len(list(Index(run / "cosine").embeddings())[0][1]) == 80
+
+
+def test_cosine_thresholds_decide_where_distances_are_cosine(calibrated, images, command, tmp_path):
+    run = shutil.copytree(calibrated, tmp_path / "run")
+    query = sorted((images / "<b>7").iterdir())[3]
+    arguments = "calibrate", run, "--false-match-rate", "0.05", "--metric"
+    assert command(*arguments, "cosine")[0] == 0
+    code, output, errors = command("search", run, query, "--k", "3")
+    assert code == 0 and output.splitlines()[1].split() == ["rank", "distance", "label", "path"]
+    assert errors.count("note: ") == errors.count("are for cosine distances, and the index") == 1
+    assert "has euclidean distances, so they decide nothing here" in errors
+    with pytest.warns(UserWarning, match="are for cosine distances, and the run"):
+        assert find_thresholds(None, RunModel(run).info, run) is None
+    index = build_index(run / "embeddings", tmp_path / "cosine", metric="cosine")
+    assert search(run, query, index)[0].decision == "match"
+    # An export has no distances of its own, and names those of its thresholds.
+    for folder in (export_run(run, "keras"), save_pretrained(run, tmp_path / "published")):
+        held = ExportMetadata.read(folder).thresholds
+        assert held["metric"] == "cosine" and held["match"]["distance"]["value"] < 0.5
+    assert Thresholds.read(tmp_path / "published" / "thresholds.json").metric == "cosine"
+    # Thresholds of the run decide where those of the index cannot.
+    assert command(*arguments, "euclidean")[0] == 0
+    calibrate(run / "index", 0.05, metric="cosine", num_resamples=5)
+    with pytest.warns(UserWarning, match="index/thresholds.json are for cosine"):
+        assert search(run, query)[0].decision == "match"
+
+
+def test_classes_that_trained_the_model_are_refused(calibrated, tmp_path):
+    run = RunFolder(shutil.copytree(calibrated, tmp_path / "run"))
+    run.update_metrics(train_classes=fingerprint(load_splits(run.recipe()).test))
+    with pytest.raises(ValueError, match="training classes are not those"):
+        calibrate(run.path, 0.05)
+    kept = run.recipe_path.read_bytes()
+    edit_recipe(run.path, "trainer: fit", "trainer: classification")
+    with pytest.raises(ValueError, match="no validation classes but its training classes"):
+        calibrate(run.path, 0.05)
+    run.recipe_path.write_bytes(kept)
+    edit_recipe(run.path, "name: fractions", "name: conventional")
+    with pytest.raises(ValueError, match="no validation classes but its test classes"):
+        calibrate(run.path, 0.05)
+
+
+def test_an_export_holds_the_thresholds(calibrated, tmp_path):
+    out = export_run(calibrated, "keras", tmp_path / "out")
+    held = verify_export(out).thresholds
+    found = Thresholds.read(calibrated / "thresholds.json")
+    assert held["match"]["distance"]["value"] == found.match.distance.value
+    assert held["false_match_rate"] == 0.05 and "model" not in held
+    assert str(tmp_path.parent) not in json.dumps(held)
+
+
+def test_command(calibrated, images, command, tmp_path):
+    code, output, _ = command(
+        *("calibrate", calibrated, "--false-match-rate", "0.05"),
+        *("--base-rate", "0.1", "--coverage", "0.5"),
+    )
+    assert code == 0, output
+    assert "24 images of 3 classes, the validation classes of" in output
+    assert "84 pairs of the same class and 192 pairs of different classes" in output
+    assert "one of the query's class with a probability of 50 %" in output
+    assert "If 10 % of the compared pairs are of the same class" in output
+    assert f"Thresholds: {calibrated / 'thresholds.json'}" in output
+    # Three classes are too few for intervals, which the file says too.
+    assert "Intervals are unknown below 5 classes" in output and "there are 3 of these" in output
+    assert " [unknown] away: accepts" in output and "nan" not in output
+    kept = json.loads((calibrated / "thresholds.json").read_text("utf-8"))
+    assert kept["match"]["distance"]["low"] is None is kept["precision"]["high"]
+    query = sorted((images / "<b>7").iterdir())[3]
+    page = tmp_path / "page.html"
+    code, output, _ = command("search", calibrated, query, "--k", "3", "--html", page)
+    assert code == 0 and f"Nearest to {query} (match), in" in output
+    assert output.splitlines()[1].split() == ["rank", "distance", "decision", "label", "path"]
+    assert "A match is at most" in output
+    of_query = page.read_text("utf-8").split("Nearest neighbours</h2>")[0]
+    assert 'first image <span class="decision match">match</span>' in of_query
+    assert page.read_text("utf-8").count('<span class="decision match">match</span>') > 1
+    code, _, errors = command("calibrate", calibrated, "--false-match-rate", "0.001")
+    assert code == 1 and "needs at least 3,000 pairs" in errors and "Traceback" not in errors
+    code, _, errors = command("calibrate", calibrated)
+    assert code == 1 and "--false-match-rate" in errors

@@ -1,0 +1,285 @@
+"""Ranking metrics on the command line, of embeddings from anywhere."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from digit_runs import run_command
+from embedded import write_embeddings
+
+from gsp_tf.evaluation import (
+    LearnedWhitening,
+    PairDistances,
+    gallery_metrics,
+    grouped_recall,
+    open_set_identification,
+    opis,
+    ranking_metrics,
+    reranking_metrics,
+    retrieval_metrics,
+    verification_metrics,
+)
+from gsp_tf.search import ImageTable, build_index, ranked_images
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    """Embeddings, classes and cameras of 90 images."""
+    rng = np.random.default_rng(0)
+    classes, cameras = np.arange(90) % 6, rng.integers(0, 3, 90)
+    embeddings = np.eye(6)[classes] + 0.8 * rng.normal(size=(90, 6))
+    return embeddings.astype("float32"), classes, cameras
+
+
+@pytest.fixture
+def sources(clusters, tmp_path):
+    """The same embeddings in every form, and a table with their cameras."""
+    embeddings, classes, cameras = clusters
+    labels, names = [f"class {c}" for c in classes], [f"camera {c}" for c in cameras]
+    paths = [f"/photos/{i}.png" for i in range(90)]
+    folder = write_embeddings(tmp_path / "embedded", embeddings, paths, labels, shard_size=40)
+    np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=labels, camera=names)
+    columns = {"label": labels, "path": paths, "camera": names}
+    pq.write_table(pa.table({"embedding": embeddings.tolist(), **columns}), tmp_path / "a.parquet")
+    order = np.random.default_rng(1).permutation(90)
+    lines = [f"{paths[i]},x,{names[i]}" for i in order]
+    (tmp_path / "cameras.csv").write_text("\n".join(["path,other,camera", *lines]))
+    index = build_index(folder, tmp_path / "index", table=tmp_path / "cameras.csv").path
+    return [folder, index, tmp_path / "a.npz", tmp_path / "a.parquet"], tmp_path / "cameras.csv"
+
+
+def ranked(tmp_path, *arguments, command="rank"):
+    """What `gsp-tf rank` writes."""
+    out = tmp_path / "metrics.json"
+    assert run_command(command, *arguments, "--out", out) == 0
+    return json.loads(out.read_text("utf-8"))
+
+
+def assert_written(record, metrics):
+    """A record holds the means of metrics and their intervals."""
+    for name, (value, *ends) in metrics.means().items():
+        assert record[name] == pytest.approx(value, abs=1e-6)
+        if np.isfinite(ends).all():
+            assert record["intervals"][name] == pytest.approx(ends, abs=1e-6)
+    assert record["num_queries"] == metrics.num_queries
+
+
+def test_any_source_has_the_same_metrics_by_camera(clusters, sources, tmp_path, capsys):
+    embeddings, classes, cameras = clusters
+    expected = ranking_metrics(embeddings, classes, at=(1, 7), query_sources=cameras)
+    grouped = grouped_recall(embeddings, classes, 3, (1, 7))["grouped_recall_at_7"]
+    options = "--at", 7, 1, "--by", "camera", "--exclude-same", "camera"
+    for source in sources[0]:
+        table = ["--table", sources[1]] if source == sources[0][0] else []
+        record = ranked(tmp_path, source, *options, *table)
+        assert_written(record["all"], expected)
+        for camera, metrics in expected.by(cameras).items():
+            assert_written(record["by camera"][f"camera {camera}"], metrics)
+    text = capsys.readouterr().out
+    assert "90 queries of 6 classes" in text and "Queries by camera" in text
+    record = ranked(tmp_path, sources[0][2], "--at", 1, 7, "--classes-per-group", 3)
+    assert record["grouped_recall"]["grouped_recall_at_7"] == pytest.approx(grouped, abs=1e-6)
+    by_class = ranked(tmp_path, sources[0][2], "--by", "class", "--metric", "cosine")
+    cosine = ranking_metrics(embeddings, classes, metric="cosine")
+    assert_written(by_class["by class"]["class 3"], cosine.by()[3])
+
+
+def test_galleries_and_ways_to_re_rank(clusters, sources, tmp_path, capsys):
+    embeddings, classes, cameras = clusters
+    one, other = embeddings[:50], embeddings[50:]
+    halves = np.arange(50) % 2
+    for half in (0, 1):
+        rows = np.flatnonzero(halves == half)
+        labels = [f"class {c}" for c in classes[rows]]
+        np.savez(tmp_path / f"{half}.npz", embeddings=one[rows], labels=labels)
+    labels = [f"class {c}" for c in classes[50:]]
+    np.savez(tmp_path / "query.npz", embeddings=other, labels=labels)
+    galleries = [tmp_path / "0.npz", tmp_path / "1.npz"]
+    arguments = tmp_path / "query.npz", "--gallery", *galleries
+    record = ranked(tmp_path, *arguments)["galleries"]
+    expected = gallery_metrics(other, classes[50:], halves, one, classes[:50])
+    for half, gallery in enumerate(galleries):
+        assert_written(record[str(gallery)], expected[half])
+    record = ranked(tmp_path, *arguments[:-1], "--rerank", "all")
+    rows = halves == 0
+    expected = reranking_metrics(other, classes[50:], one[rows], classes[:50][rows])
+    assert list(record) == list(expected)
+    for name, found in expected.items():
+        assert_written(record[name], found.metrics)
+    options = "--rerank", "k_reciprocal", "--exclude-same", "camera"
+    record = ranked(tmp_path, sources[0][2], *options)
+    found = reranking_metrics(embeddings, classes, methods=["k_reciprocal"], query_sources=cameras)
+    assert_written(record["k_reciprocal"], found["k_reciprocal"].metrics)
+
+
+def test_verification_and_identification_of_any_source(clusters, sources, tmp_path, capsys):
+    embeddings, classes, _ = clusters
+    pairs = PairDistances(embeddings, classes)
+    expected = verification_metrics(pairs, [0.01, 0.1]) | {"opis": opis(pairs).estimate()}
+    for source in sources[0]:
+        record = ranked(tmp_path, source, 0.01, 0.1, command="verify")
+        for name in ("opis", "auc", "eer", "tar_at_far_0.01", "tar_at_far_0.1"):
+            assert record[name] == pytest.approx(expected[name].value, abs=1e-4)
+            assert record["intervals"][name] == pytest.approx(expected[name][1:], abs=0.05)
+    printed = capsys.readouterr().out
+    assert f"{pairs.num_positive:,} pairs of the same class" in printed and "opis" in printed
+    known = classes < 4
+    labels = np.array([f"class {c}" for c in classes])
+    np.savez(tmp_path / "known.npz", embeddings=embeddings[known][:40], labels=labels[known][:40])
+    arguments = sources[0][2], 0.1, "--gallery", tmp_path / "known.npz"
+    record = ranked(tmp_path, *arguments, "--metric", "cosine", command="verify")
+    references = embeddings[known][:40], classes[known][:40]
+    found = open_set_identification(embeddings, classes, *references, [0.1], "cosine")
+    assert record["dir_at_far_0.1"] == pytest.approx(found["dir_at_far_0.1"].value)
+    assert (record["num_known"], record["num_unknown"]) == (60, 30)
+    assert "60 queries of classes in the gallery and 30 of others" in capsys.readouterr().out
+
+
+def test_two_classes_have_no_interval(tmp_path, capsys):
+    embeddings = np.random.default_rng(0).normal(size=(60, 4)) + np.eye(4)[np.arange(60) % 2]
+    labels = ["a", "b"] * 30
+    np.savez(tmp_path / "two.npz", embeddings=embeddings, labels=labels)
+    record = ranked(tmp_path, tmp_path / "two.npz", 0.05, command="verify")
+    assert record["intervals"] == {} and 0 < record["tar_at_far_0.05"] < 1
+    printed = capsys.readouterr().out
+    assert "An interval is unknown with fewer than 5 classes of two images or more." in printed
+    assert " [unknown]" in printed and "nan" not in printed
+
+
+def test_pairs_too_few_for_opis_keep_the_other_metrics(tmp_path, capsys):
+    embeddings = np.array([[0.0], [1.0], [3.0], [5.0]])
+    np.savez(tmp_path / "two.npz", embeddings=embeddings, labels=list("aabb"))
+    record = ranked(tmp_path, tmp_path / "two.npz", 0.5, command="verify")
+    assert record["auc"] == 0.9375 and "opis" not in record
+    printed = capsys.readouterr().out
+    assert "note: opis is left out. OPIS needs two distances between" in printed
+    assert "auc                   0.9375" in printed
+
+
+def test_a_gallery_with_cosine_distances_is_compared_by_them(clusters, sources, tmp_path, capsys):
+    embeddings, classes, _ = clusters
+    labels = [f"class {c}" for c in classes]
+    queries = write_embeddings(tmp_path / "queries", 5 * embeddings[:30], labels=labels[:30])
+    gallery = build_index(sources[0][0], tmp_path / "cosine", metric="cosine").path
+    record = ranked(tmp_path, queries, "--gallery", gallery)
+    assert "note: An index has cosine distances" in capsys.readouterr().out
+    found = ranking_metrics(embeddings[:30], classes[:30], embeddings, classes, metric="cosine")
+    assert_written(record["all"], found)
+    assert run_command("rank", queries, "--gallery", gallery, "--metric", "euclidean") == 1
+    assert "leave --metric out" in capsys.readouterr().err
+    assert run_command("rank", queries, "--gallery", gallery, "--rerank", "whitening") == 1
+    assert "cosine distances" in capsys.readouterr().err
+
+
+def test_whitening_is_learned_from_other_labelled_embeddings(clusters, sources, tmp_path, capsys):
+    embeddings, classes, _ = clusters
+    train = classes < 3
+    labels = np.array([f"class {c}" for c in classes])
+    learned = write_embeddings(tmp_path / "train", embeddings[train], labels=list(labels[train]))
+    test = write_embeddings(tmp_path / "test", embeddings[~train], labels=list(labels[~train]))
+    whiten = LearnedWhitening(embeddings[train], classes[train])
+    found = retrieval_metrics(whiten(embeddings[~train]), classes[~train], metric="cosine")
+    for gallery in ((), ("--gallery", test)):
+        options = *gallery, "--rerank", "all", "--whitening", learned
+        record = ranked(tmp_path, test, *options)
+        assert "learned_whitening_6" in record and "whitening_6" not in record
+    record = ranked(tmp_path, test, "--rerank", "whitening", "--whitening", learned)
+    assert record["learned_whitening_6"]["map_at_r"] == pytest.approx(found["map_at_r"])
+    assert list(record) == ["search", "learned_whitening_6"]
+    other = write_embeddings(tmp_path / "b", embeddings, labels=list(labels), model="b")
+    few = write_embeddings(tmp_path / "few", embeddings[:4], labels=list(labels[:4]))
+    np.savez(tmp_path / "two.npz", embeddings=embeddings[:, :2], labels=labels)
+    for options, message in (
+        (["--rerank", "whitening", "--whitening", other], "do not belong together"),
+        (["--rerank", "whitening", "--whitening", few], "do not span the 6 dimensions"),
+        (["--rerank", "whitening", "--whitening", tmp_path / "two.npz"], "the dimensions are"),
+        (["--rerank", "whitening", "--whitening", tmp_path / "gone"], "gone does not exist"),
+        (["--rerank", "k_reciprocal", "--whitening", learned], "is for --rerank whitening"),
+    ):
+        assert run_command("rank", test, *options) == 1
+        assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_images_of_an_unknown_camera_ignore_none(clusters, tmp_path):
+    embeddings, classes, cameras = clusters
+    labels = [f"class {c}" for c in classes]
+    names = np.where(cameras == 1, "", cameras.astype(str))
+    np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=labels, camera=names)
+    own = np.where(cameras == 1, 100 + np.arange(90), cameras)
+    record = ranked(tmp_path, tmp_path / "a.npz", "--exclude-same", "camera")
+    assert_written(record["all"], ranking_metrics(embeddings, classes, query_sources=own))
+    both = tmp_path / "a.npz", "--gallery", tmp_path / "a.npz", "--exclude-same", "camera"
+    record = ranked(tmp_path, *both)
+    sources = {"query_sources": own, "reference_sources": np.where(cameras == 1, -1, cameras)}
+    found = ranking_metrics(embeddings, classes, embeddings, classes, **sources)
+    assert_written(record["all"], found)
+
+
+def test_a_run_with_a_gallery_of_its_own(clusters, sources, tmp_path, monkeypatch, capsys):
+    arrays = sources[0][2]
+    read = ranked_images(arrays, [sources[0][1]])
+    monkeypatch.setattr("gsp_tf.search.ranked_images", lambda *_, **__: read)
+    assert run_command("rank", arrays, "--classes-per-group", 2) == 1
+    assert "compares the queries with each other, and" in capsys.readouterr().err
+    record = ranked(tmp_path, arrays, 0.1, command="verify")
+    embeddings, classes, _ = clusters
+    pairs = PairDistances(np.tile(embeddings, (2, 1)), np.tile(classes, 2))
+    assert record["auc"] == pytest.approx(pairs.auc(), abs=1e-4)
+    assert record["num_positive"] == pairs.num_positive
+
+
+def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
+    (folder, index, arrays, parquet), table = sources
+    pairs = tmp_path / "twice.csv"
+    pairs.write_text("path,camera\n/a.png,1\n/a.png,2\n")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    np.savez(tmp_path / "one.npz", embeddings=np.eye(6), labels=["class 1"] * 6)
+    np.savez(tmp_path / "dim.npz", embeddings=np.eye(3), labels=["class 1", "a", "b"])
+    for arguments, message in (
+        ((folder, "--by", "camera"), "has no column camera. Name a table"),
+        ((arrays, "--by", "shop"), "has no column shop. Name a table"),
+        ((arrays, "--by", "camera", "--table", table), "names no image files to look up"),
+        ((folder, "--by", "camera", "--table", pairs), "names images twice: /a.png"),
+        ((folder, "--by", "shop", "--table", table), "with the columns path, shop"),
+        ((folder, "--by", "shop", "--table", tmp_path / "no.csv"), "expected a table"),
+        ((arrays, "--rerank", "transport"), "a.npz holds no local features, which transport"),
+        ((parquet, "--rerank", "transport"), "a.parquet holds no local features"),
+        ((folder, "--rerank", "transport"), "embedded keeps no local features; embed the images"),
+        ((index, "--rerank", "transport"), "index keeps no local features; embed the images"),
+        ((folder, "--rerank", "transport", "--tokens", 4), "--tokens is for the images of a run"),
+        ((arrays, "--rerank", "all", "--by", "class"), "it takes no --by"),
+        ((arrays, "--classes-per-group", 2, "--exclude-same", "camera"), "no --exclude-same"),
+        ((arrays, "--tokens", 4), "--tokens is for --rerank transport"),
+        ((folder, "--table", table), "--table has the columns of --by and --exclude-same"),
+        ((folder, "--table", table, "--by", "class"), "--table has the columns of"),
+        ((arrays, "--exclude-same", "class"), "class leaves no positive"),
+        ((arrays, "--by", "class", "--gallery", folder, index), "one --gallery at most"),
+        ((arrays, "--gallery", arrays, arrays), "A gallery is named twice"),
+        ((arrays, "--gallery", tmp_path / "dim.npz"), "the dimensions are (6, 3)"),
+        ((tmp_path / "one.npz",), "one.npz are of one class, class 1; ranking needs at least two"),
+        ((arrays, "--gallery", tmp_path / "one.npz"), "All 6 references are of class"),
+        ((arrays, "--classes-per-group", 1), "at least 2 and at most 6, all classes; received 1"),
+        ((arrays, "--at", 0), "--at must be an integer from 1"),
+        ((tmp_path / "nothing",), "is not a run folder"),
+        ((empty,), "holds no embeddings that can be read"),
+    ):
+        assert run_command("rank", *arguments) == 1
+        assert message in capsys.readouterr().err
+    for arguments, message in (
+        ((arrays, 1e-9), "received 1e-09"),
+        ((arrays, 0.1, "--gallery", folder), "and of other classes are needed"),
+        ((tmp_path / "one.npz", 0.1), "are of one class, class 1;"),
+        ((tmp_path / "nothing", 0.1), "is not a run folder"),
+    ):
+        assert run_command("verify", *arguments) == 1
+        assert message in capsys.readouterr().err
+    with pytest.raises(ValueError, match="lacks 1 image: /photos/90.png"):
+        ImageTable(table, ["camera"]).values(["/photos/3.png", "/photos/90.png"])
+    read = ranked_images(parquet, columns=["camera"], most_images=30)
+    assert len(read.queries) == len(read.groups("camera")) == 30
+    assert "30 of 90 images are used" in read.notes[0]

@@ -1,0 +1,233 @@
+"""Local features beside embeddings: in the folder of embed, in the index, and in search."""
+
+import json
+
+import numpy as np
+import pytest
+from digit_runs import run_command
+from embedded import save_digits, save_run
+
+from gsp_tf.evaluation import match_tokens, reranking_metrics
+from gsp_tf.runs import RunFolder, TokenModel, load_splits
+from gsp_tf.search import (
+    EmbeddingsFolder,
+    Index,
+    RunModel,
+    build_index,
+    calibrate,
+    change_index,
+    embed_images,
+    explain_neighbours,
+    labelled_embeddings,
+    ranked_images,
+    search,
+)
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """Digits, a run with GSP, and the embeddings of half of the digits with four tokens each."""
+    folder = tmp_path_factory.mktemp("tokens")
+    images = save_digits(folder / "digits")
+    run = save_run(folder / "run", images, pooling="{name: gsp, num_prototypes: 4}")
+    files = sorted(images.rglob("*.png"))
+    embedded = embed_images(run, files[::2], folder / "half", shard_size=16, tokens=4)
+    return run, files, embedded
+
+
+def test_an_index_keeps_the_tokens_of_its_images_through_changes(searched, tmp_path):
+    run, files, embedded = searched
+    index = build_index(embedded, tmp_path / "index")
+    model = RunModel(run)
+    _, expected = model.embed_with_tokens([str(file) for file in files], 4)
+    rows = {str(file): row for row, file in enumerate(files)}
+
+    def check(index, count):
+        assert len(index) == count
+        ids = index.ids[[-1, 0, 7]]
+        found = index.token_sets(ids)
+        wanted = expected.take([rows[path] for path in index.paths(ids)])
+        np.testing.assert_array_equal(found.places, wanted.places)
+        assert np.abs(found.tokens.astype(int) - wanted.tokens).max() <= 1
+
+    check(index, 40)
+    more = embed_images(run, files[1::2], tmp_path / "more", tokens=4)
+    change_index(index, more, delete=[files[0], files[4]])
+    check(Index(index.path), 78)
+    change_index(index, more, replace_known=True)
+    check(Index(index.path), 78)
+    assert len(list(index.path.glob("tokens-*.arrow"))) == len(index.metadata.segments)
+    none = embed_images(run, files[:1], tmp_path / "none")
+    with pytest.raises(ValueError, match="keeps local features, and .*none has none; embed its"):
+        change_index(index, none)
+    file = next(index.path.glob("tokens-*.arrow"))
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="tokens-.* is damaged"):
+        Index(index.path)
+
+
+def test_search_orders_the_first_results_by_transport(searched, tmp_path, capsys):
+    run, files, embedded = searched
+    index = build_index(embedded, tmp_path / "index")
+    found = search(run, files[1], index, k=5, rerank="transport")
+    plain = search(run, files[1], index, k=40)
+    assert len(found) == 5 and sorted(n.cost for n in found) == [n.cost for n in found]
+    ids = [neighbour.id for neighbour in plain]
+    by_id = {neighbour.id: neighbour for neighbour in plain}
+    assert all(n.distance == by_id[n.id].distance and by_id[n.id].cost is None for n in found)
+    _, query = RunModel(run).embed_with_tokens([str(files[1])], 4)
+    distances, _ = match_tokens(query.take([0] * 40), index.token_sets(ids))
+    np.testing.assert_allclose([n.cost for n in found], np.sort(distances)[:5], atol=1e-4)
+    cut = search(run, files[1], index, k=5, rerank="transport", dim=4)
+    assert [(one.id, one.cost) for one in cut] == [(one.id, one.cost) for one in found]
+    lengths = {one.id: one.distance for one in search(run, files[1], index, k=40, dim=4)}
+    assert [one.distance for one in cut] == pytest.approx([lengths[one.id] for one in cut])
+    thresholds = calibrate(run, 0.05, out=tmp_path / "thresholds.json", num_resamples=5)
+    found = search(run, files[1], index, 5, thresholds, "transport")
+    assert all(n.decision == thresholds.decide(n.distance) for n in found)
+    arguments = "search", run, files[1], "--index", index.path, "--rerank", "transport"
+    assert run_command(*arguments, "--k", 3, "--html", tmp_path / "page.html") == 0
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert f"{found[0].cost:.4f} · {found[0].distance:.4f}" in page and "gives the order" in page
+    assert found[0].path.rsplit("/")[-1] in capsys.readouterr().out
+    given = "--thresholds", tmp_path / "thresholds.json"
+    assert run_command(*arguments, *given) == 0
+    said = f"First by transport for {files[1]} ({found[0].decision}), in"
+    assert said in capsys.readouterr().out.replace("\n", " ")
+    assert run_command(*arguments, "--k", 101) == 1
+    assert "Transport orders the first 100 results; received k=101" in capsys.readouterr().err
+
+
+def test_images_of_the_same_camera_are_left_out(searched, tmp_path, capsys):
+    run, files, embedded = searched
+    index, table = build_index(embedded, tmp_path / "index"), tmp_path / "cameras.csv"
+    cameras = {str(file): row % 3 for row, file in enumerate(files)}
+    table.write_text("\n".join(["path,camera", *(f"{p},{c}" for p, c in cameras.items())]))
+    queries = [str(files[1]), str(files[3])]
+    same = [[i for i in index.ids if cameras[index.paths([i])[0]] == cameras[q]] for q in queries]
+    for rerank in ("transport", None):
+        whole = search(run, queries, index, 40, rerank=rerank)
+        found = search(run, queries, index, 9, rerank=rerank, excluded=same)
+        for neighbours, excluded, of_whole in zip(found, same, whole, strict=True):
+            others = [one.id for one in of_whole if one.id not in excluded][:9]
+            assert [one.id for one in neighbours] == others
+    arguments = "search", run, *queries, "--index", index.path, "--exclude-same", "camera"
+    assert run_command(*arguments, "--table", table) == 0
+    assert found[1][0].path.rsplit("/")[-1] in capsys.readouterr().out
+    assert run_command(*arguments) == 1
+    assert "has no column camera. Name a table with the columns path" in capsys.readouterr().err
+    # An index that keeps the column needs no table, for images that are in it.
+    with_cameras = build_index(embedded, tmp_path / "with", table=table).path
+    arguments = "search", run, files[0], files[2], "--index", with_cameras
+    arguments += "--exclude-same", "camera"
+    assert run_command(*arguments, "--table", table) == 0
+    printed = capsys.readouterr().out
+    assert run_command(*arguments) == 0 and capsys.readouterr().out == printed
+    assert run_command(*arguments[:3], files[1], *arguments[4:]) == 1
+    assert "does not hold" in (errors := capsys.readouterr().err) and str(files[1]) in errors
+    assert run_command("search", run, *queries, "--table", table) == 1
+    assert "--table has the column of --exclude-same" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="All 40 images are excluded for .*bild"):
+        search(run, queries[0], index, excluded=[index.ids])
+    with pytest.raises(ValueError, match="ids for each of 1 images; received 2"):
+        search(run, queries[0], index, excluded=same)
+
+
+def transported(*arguments, **tokens):
+    """MAP@R in the order of transport."""
+    found = reranking_metrics(*arguments, methods=["transport"], **tokens)["transport"]
+    return found.metrics.means()["map_at_r"].value
+
+
+def evaluated(tmp_path, *arguments):
+    """MAP@R in the order of transport, as `gsp-tf rank` writes it."""
+    out = tmp_path / "metrics.json"
+    assert run_command("rank", *arguments, "--rerank", "transport", "--out", out) == 0
+    return json.loads(out.read_text("utf-8"))["transport"]["map_at_r"]
+
+
+def write_list(path, files):
+    """A CSV file of images and the names of their folders."""
+    lines = [f"{file},{file.parent.name}" for file in files]
+    path.write_text("\n".join(["path,label", *lines]), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def labelled(searched, tmp_path_factory):
+    """A folder and an index of 40 digits with labels, and their embeddings, tokens and labels."""
+    run, files, _ = searched
+    folder, files = tmp_path_factory.mktemp("labelled"), files[::2]
+    embedded = embed_images(run, [write_list(folder / "a.csv", files)], folder / "out", 16, 4)
+    (embeddings, _), sets = RunModel(run).embed_with_tokens([str(file) for file in files], 4)
+    labels = np.unique([file.parent.name for file in files], return_inverse=True)[1]
+    return embedded.path, build_index(embedded, folder / "index").path, embeddings, sets, labels
+
+
+def test_rank_compares_the_tokens_of_folders_and_indexes(labelled, tmp_path):
+    *sources, embeddings, sets, labels = labelled
+    expected = transported(embeddings, labels, query_tokens=sets)
+    for source in sources:
+        assert evaluated(tmp_path, source) == pytest.approx(expected, abs=2e-3)
+    blind = sets._replace(tokens=0 * sets.tokens)
+    assert abs(transported(embeddings, labels, query_tokens=blind) - expected) > 0.01
+    # Random classes keep their own tokens.
+    read = labelled_embeddings(sources[0], most_images=15, tokens=True)
+    rows = np.abs(embeddings[:, None] - read.embeddings).sum(axis=2).argmin(axis=0)
+    assert len(rows) == 12 and (read.tokens.places == sets.take(rows).places).all()
+
+
+def test_rank_compares_the_images_of_a_run_with_a_gallery(searched, labelled, tmp_path, capsys):
+    run, files, _ = searched
+    folder, index, embeddings, sets, labels = labelled
+    test = load_splits(RunModel(run).recipe).test
+    paths = [str(path) for path in test.paths]
+    (queries, _), tokens = RunModel(run).embed_with_tokens(paths, 3)
+    numbers = np.unique([file.parent.name for file in files])
+    of_queries = np.searchsorted(numbers, np.array(test.class_names)[test.labels])
+    both = {"query_tokens": tokens, "reference_tokens": sets}
+    expected = transported(queries, of_queries, embeddings, labels, **both)
+    found = evaluated(tmp_path, run, "--gallery", index, "--tokens", 3)
+    assert found == pytest.approx(expected, abs=2e-3)
+    assert run_command("rank", folder, "--gallery", run, "--rerank", "transport") == 1
+    assert "is a run, which keeps no local features" in capsys.readouterr().err
+    few = embed_images(run, [write_list(tmp_path / "a.csv", files[:2])], tmp_path / "few", tokens=2)
+    with pytest.raises(ValueError, match="different numbers of local features, 2, 4"):
+        ranked_images(folder, [few.path, index], tokens=4)
+
+
+def test_the_page_shows_what_the_neighbours_have_in_common(searched, tmp_path, capsys):
+    run, files, embedded = searched
+    gone = tmp_path / "gone.png"
+    pictures = explain_neighbours(run, files[0], [files[1], gone])
+    assert pictures[0].shape == (320, 680, 3) and pictures[1] is None
+    with pytest.raises(ValueError, match="gone.png"):
+        explain_neighbours(run, gone, files[:1])
+    index, page = build_index(embedded, tmp_path / "index"), tmp_path / "page.html"
+    arguments = "search", run, files[1], "--index", index.path, "--k", 2
+    assert run_command(*arguments, "--html", page, "--why") == 0
+    text = page.read_text("utf-8")
+    assert text.count("matched places of the query") == 2 and "Euclidean distance" in text
+    assert run_command(*arguments, "--why") == 1
+    assert "--why is for the page with pictures; give --html too" in capsys.readouterr().err
+
+
+def test_refuses_what_has_no_tokens(searched, tmp_path, capsys):
+    run, files, embedded = searched
+    with pytest.raises(ValueError, match="with 4 local features of each image, and 3 were asked"):
+        embed_images(run, files[::2], embedded, tokens=3)
+    embed_images(run, files[::2], embedded, tokens=4)
+    plain = build_index(embed_images(run, files[:8], tmp_path / "plain"), tmp_path / "index")
+    assert not plain.has_tokens
+    with pytest.raises(ValueError, match="keeps no local features; embed the images with --tokens"):
+        search(run, files[1], plain, rerank="transport")
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no picture")
+    model = RunModel(run)
+    (embeddings, problems), sets = model.embed_with_tokens([str(broken), str(files[0])], 4)
+    assert np.isnan(embeddings[0]).all() and problems[0] and not problems[1]
+    assert sets.tokens.shape == (2, 4, 8)
+    assert TokenModel(RunFolder(run).learner().embedder, 4).none().weights.sum() == 0
+    assert EmbeddingsFolder(embedded).shard_schema(0).field("token_weights").type.list_size == 4

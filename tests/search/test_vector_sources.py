@@ -1,0 +1,244 @@
+"""Embeddings from anywhere, in blocks."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedded import edit_json, random_embeddings, write_embeddings
+
+from gsp_tf.search import build_index, vector_source
+from gsp_tf.search.embedding.collection import Collection
+from gsp_tf.search.image_table import ImageTable
+
+COUNT = 1500
+LABELS = [None if row % 5 == 0 else f"class {row % 3}" for row in range(COUNT)]
+PATHS = [f"/photos/{row:04}.png" for row in range(COUNT)]
+CAMERAS = [row % 4 for row in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    return random_embeddings(COUNT).astype("float32")
+
+
+def joined(source):
+    """The names, labels, embeddings and cameras of all blocks, of which each is small."""
+    blocks = list(source.blocks())
+    assert max(len(block.names) for block in blocks) <= 1024
+    assert [len(block.names) for block in source.blocks()] == [len(b.names) for b in blocks]
+    names = [name for block in blocks for name in block.names]
+    labels = [label for block in blocks for label in block.labels]
+    cameras = [camera for block in blocks for camera in block.columns.get("camera", [])]
+    return names, labels, np.concatenate([block.embeddings for block in blocks]), cameras
+
+
+def test_every_source_says_the_same_about_its_images(vectors, tmp_path):
+    folder = write_embeddings(tmp_path / "e", vectors, PATHS, LABELS, shard_size=1200)
+    texts = ["" if label is None else label for label in LABELS]
+    np.savez(
+        tmp_path / "a.npz", embeddings=vectors, paths=PATHS, labels=texts, camera=CAMERAS, other=[1]
+    )
+    columns = {"path": PATHS, "label": LABELS, "camera": CAMERAS}
+    table = pa.table({"embedding": list(vectors.astype(float)), **columns})
+    (tmp_path / "parts" / ".hidden").mkdir(parents=True)
+    for number, start in enumerate((0, 1100)):
+        part = table.slice(start, 1100 if start == 0 else None)
+        pq.write_table(part, tmp_path / "parts" / f"{number}.parquet")
+    (tmp_path / "parts" / ".hidden" / "0.parquet").write_bytes(b"not read")
+    pq.write_table(pa.table({"path": PATHS, "camera": CAMERAS}), tmp_path / "cameras.parquet")
+    index = build_index(folder, tmp_path / "index", table=tmp_path / "cameras.parquet").path
+    for path in (folder, index, tmp_path / "parts", tmp_path / "a.npz"):
+        source = vector_source(path, ["camera", "nothing"])
+        names, labels, embeddings, cameras = joined(source)
+        assert (source.count, source.dim) == embeddings.shape and source.name == str(path)
+        np.testing.assert_allclose(embeddings, vectors, atol=1e-6)
+        assert names == PATHS and labels == (texts if path.suffix == ".npz" else LABELS)
+        assert cameras == ([] if path == folder else list(map(str, CAMERAS)))
+        assert (source.metric, source.model is None) == (
+            ("euclidean", False) if path in (folder, index) else (None, True)
+        )
+
+
+def test_images_without_a_path_are_named_by_their_row(vectors, tmp_path):
+    paths = [None if row % 2 else path for row, path in enumerate(PATHS)]
+    split = [None if row % 7 else "test" for row in range(COUNT)]
+    table = pa.table({"embedding": vectors.tolist(), "path": paths, "split": split})
+    pq.write_table(table, tmp_path / "a.parquet")
+    names = joined(vector_source(tmp_path / "a.parquet"))[0]
+    assert names == [path or f"{tmp_path}/a.parquet#{row}" for row, path in enumerate(paths)]
+    (block, _) = vector_source(tmp_path / "a.parquet", ["split"]).blocks()
+    assert block.columns["split"].tolist() == [text or "" for text in split[:1024]]
+    assert block.has_paths and block.labels == [None] * 1024
+    np.savez(tmp_path / "a.npz", embeddings=vectors)
+    blocks = list(vector_source(tmp_path / "a.npz").blocks())
+    assert blocks[1].names[-1] == f"{tmp_path}/a.npz#1499" and not blocks[1].has_paths
+
+
+def test_all_columns_are_read_as_what_they_are(vectors, tmp_path):
+    days = np.arange(COUNT).astype("datetime64[D]")
+    columns = {"camera": CAMERAS, "day": days, "city": pa.array(LABELS).dictionary_encode()}
+    table = {"embedding": vectors.tolist(), "label": LABELS, "box": [[1, 2]] * COUNT, **columns}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    np.savez(
+        tmp_path / "a.npz", embeddings=vectors, camera=CAMERAS, day=days, other=[1], paths=PATHS
+    )
+    with pytest.warns(UserWarning, match="1 column left out: box") as warned:
+        source = vector_source(tmp_path / "a.parquet", None)
+        blocks = list(source.blocks())
+    assert len(warned) == 1
+    found = pa.concat_tables([pa.table(block.columns) for block in blocks])
+    assert found.to_pydict()["city"] == LABELS and found["camera"].to_pylist() == CAMERAS
+    assert found.schema.names == ["camera", "day", "city"]
+    assert pa.types.is_temporal(found["day"].type) and pa.types.is_string(found["city"].type)
+    blocks = list(vector_source(tmp_path / "a.npz", None).blocks())
+    arrays = pa.concat_tables([pa.table(block.columns) for block in blocks])
+    assert arrays.schema.names == ["camera", "day"]
+    assert arrays.to_pydict() == found.select(["camera", "day"]).to_pydict()
+    np.save(tmp_path / "a.npy", vectors)
+    names, _, embeddings, _ = joined(vector_source(tmp_path / "a.npy"))
+    assert names[-1] == f"{tmp_path}/a.npy#1499"
+    np.testing.assert_array_equal(embeddings, vectors)
+
+
+def test_paths_are_relative_to_the_folder_of_the_file(tmp_path, monkeypatch):
+    names = ["a.png", "../b.png", "/c.png", "s3://photos/d.png", ""]
+    (tmp_path / "in").mkdir()
+    np.savez(tmp_path / "in" / "a.npz", embeddings=np.eye(5), paths=names)
+    table = pa.table({"embedding": np.eye(5).tolist(), "path": names})
+    pq.write_table(table, tmp_path / "in" / "a.parquet")
+    expected = [f"{tmp_path}/in/a.png", f"{tmp_path}/b.png", "/c.png", "s3://photos/d.png"]
+    monkeypatch.chdir(tmp_path)
+    for path in ("in/a.npz", "in/a.parquet", "in"):
+        assert joined(vector_source(path))[0][:4] == expected
+        assert joined(vector_source(path))[0][4].endswith("#4")
+
+
+def test_what_cannot_be_read(vectors, tmp_path):
+    np.savez(tmp_path / "a.npz", embeddings=vectors)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:-90])
+    (tmp_path / "empty.npz").touch()
+    np.savez_compressed(tmp_path / "zip.npz", embeddings=vectors)
+    content = bytearray((tmp_path / "zip.npz").read_bytes())
+    content[2000:3000] = bytes(1000)
+    (tmp_path / "zip.npz").write_bytes(content)
+    np.savez(tmp_path / "text.npz", embeddings=np.full((5, 2), "a"))
+    np.savez(tmp_path / "complex.npz", embeddings=np.eye(3) * 1j)
+    pq.write_table(pa.table({"embedding": [["a", "b"]] * 3}), tmp_path / "texts.parquet")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "recipe.yaml").touch()
+    with pytest.raises(FileNotFoundError, match="run/embeddings holds no .* gsp-tf embed writes"):
+        vector_source(run)
+    np.save(tmp_path / "one.npy", vectors)
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    pq.write_table(pa.table({"embedding": vectors.tolist()}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"embedding": [[1.0]] * 5 + [[1.0, 2.0]] * 5}), tmp_path / "b.parquet")
+    empty = pa.table({"embedding": pa.array([], pa.list_(pa.float32()))})
+    pq.write_table(empty, tmp_path / "none.parquet")
+    (tmp_path / "text").mkdir()
+    np.save(tmp_path / "flat.npy", np.arange(3.0))
+    dims = tmp_path / "dims"
+    dims.mkdir()
+    for dim in (2, 3):
+        pq.write_table(pa.table({"embedding": [[1.0] * dim]}), dims / f"{dim}.parquet")
+    folder = write_embeddings(tmp_path / "e", vectors[:30])
+    outcome = {"embedded": 31, "corrupt": 0, "lengths": [1, 1]}
+    images = {"listed": 31, "sha256": "a"}
+    edit_json(folder / "embeddings.json", outcome=outcome, images=images)
+    for name, needs_labels, message in (
+        ("a.npz", True, "a.npz cannot be read; expected arrays labels and embeddings"),
+        ("cut.npz", False, "cut.npz cannot be read; expected arrays embeddings"),
+        ("one.npz", False, "one.npz cannot be read; expected arrays embeddings"),
+        ("empty.npz", False, "empty.npz cannot be read; expected arrays embeddings"),
+        ("zip.npz", False, "zip.npz cannot be read; expected arrays embeddings"),
+        (
+            "flat.npy",
+            False,
+            r"flat.npy cannot be read; expected an array \(N, D\): embeddings must",
+        ),
+        ("flat.npy", True, "flat.npy cannot be read; expected arrays labels and embeddings"),
+        ("text.npz", False, "text.npz cannot be read; .* real numbers; received dtype <U1"),
+        ("complex.npz", False, "real numbers; received dtype complex128"),
+        ("texts.parquet", False, "texts.parquet must hold a list of numbers .*string"),
+        ("a.parquet", True, "a.parquet lacks the column label; received embedding."),
+        ("b.parquet", False, "b.parquet must hold embeddings of one length"),
+        ("none.parquet", False, "none.parquet holds no embeddings."),
+        ("text", False, "text holds no embeddings that can be read; expected a run folder"),
+        ("dims", False, "dims holds embeddings of different dimensions, 2 and 3"),
+        ("e", False, "e does not hold 31 embeddings, as expected"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            list(vector_source(tmp_path / name, needs_labels=needs_labels).blocks())
+
+
+def that_has_a_column_twice(path):
+    names = ["path", "camera", "embedding", "camera"]
+    pq.write_table(pa.table([["a.png"], [1], [[1.0]], [2]], names=names), path)
+
+
+def of_one_long_text(path):
+    """2 GB of labels, all one text, in a few kilobytes."""
+    rows = 2000
+    labels = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), ["a" * 10**6])
+    paths = [f"{row}.png" for row in range(rows)]
+    table = {"path": paths, "embedding": np.eye(rows, 2).tolist(), "label": labels}
+    pq.write_table(pa.table(table), path, compression="zstd", store_schema=False)
+
+
+def of_equal_numbers(path):
+    embeddings = pa.FixedSizeListArray.from_arrays(np.zeros(2 * 10**7, np.float32), 10**5)
+    paths = [f"{row}.png" for row in range(len(embeddings))]
+    pq.write_table(pa.table({"path": paths, "embedding": embeddings}), path, compression="zstd")
+
+
+def of_bytes_that_are_no_text(path):
+    paths = pa.array([b"\xff.png"] * 3).view(pa.string())
+    table = {"path": paths, "label": paths, "embedding": np.eye(3).tolist()}
+    pq.write_table(pa.table(table), path)
+
+
+def blocks_of(path):
+    return list(vector_source(path).blocks())
+
+
+def batches_of(path):
+    return list(Collection(path).batches(0, 10**6, 1024))
+
+
+@pytest.mark.parametrize("read", [blocks_of, ImageTable, batches_of])
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (that_has_a_column_twice, "has two columns of the name camera"),
+        (of_one_long_text, r"is refused: its [\d,]{1,6} bytes unfold to ([\d,]+) bytes or more"),
+        (of_equal_numbers, r"is refused: its [\d,]{1,7} bytes unfold to ([\d,]+) bytes or more"),
+        (of_bytes_that_are_no_text, "is damaged, or no Parquet file: .*UTF8"),
+    ],
+)
+def test_tables_that_are_crafted_or_damaged_are_refused(tmp_path, read, write, message):
+    path = tmp_path / "a.parquet"
+    write(path)
+    with pytest.raises(ValueError, match=f"a.parquet {message}") as refused:
+        read(path)
+    for size in re.findall("unfold to ([0-9,]+)", str(refused.value)):
+        assert int(size.replace(",", "")) < 2**28  # it was refused before the rest was read
+
+
+def test_no_damage_of_a_footer_ends_the_process(tmp_path):
+    """pyarrow would call `abort` where it describes a column that is damaged."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"embedding": [[1.0, 2.0]], "path": ["a"]}), path, store_schema=False)
+    content = bytearray(path.read_bytes())
+    start, refused = len(content) - 8 - int.from_bytes(content[-8:-4], "little"), 0
+    for place in range(start, len(content), 2):
+        content[place] ^= 16
+        path.write_bytes(content)
+        content[place] ^= 16
+        try:
+            list(vector_source(path).blocks())
+        except ValueError as error:
+            assert type(error) is ValueError and str(path) in str(error), error
+            refused += 1
+    assert refused > 50

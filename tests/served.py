@@ -1,0 +1,176 @@
+"""Fixtures of the tests of search and of export."""
+
+import functools
+import shutil
+import signal
+
+import numpy as np
+import processes
+import pytest
+from embedded import save_digits, save_run
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from gsp_tf._files import file_sha256
+from gsp_tf.cli import main
+from gsp_tf.recipe import load_recipe
+from gsp_tf.runs import RunFolder, build_learner, fingerprint, load_splits
+from gsp_tf.search import RunModel, build_index, embed_images
+
+RECIPE = """
+name: photographs
+data:
+  name: folder
+  path: {path}
+  image_size: 16
+  resize: 20
+  split_fractions: [0.4, 0.3, 0.3]
+  classes_per_batch: 2
+  images_per_class: 2
+backbone: {{name: conv4}}
+embedding: {{dim: 8}}
+pooling: {{num_prototypes: 4}}
+"""
+
+
+@pytest.fixture(scope="package", autouse=True)
+def models_are_loaded_once():
+    """Every `RunModel` of the same model file shares what is loaded and traced of it."""
+    shared = {}
+
+    def sharing(name):
+        compute = getattr(RunModel, name).func
+
+        def value(model):
+            file = model.folder.model_path
+            key = name, file_sha256(file), model.recipe.data.image_size
+            if key not in shared:
+                shared[key] = compute(model)
+            return shared[key]
+
+        replacement = functools.cached_property(value)
+        replacement.__set_name__(RunModel, name)
+        return replacement
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("embedder", "_forward"):
+            patch.setattr(RunModel, name, sharing(name))
+        yield
+
+
+@pytest.fixture(scope="session")
+def recipe_file(tmp_path_factory):
+    """A recipe on parts of photographs: JPEG files, some turned by EXIF, and PNG files."""
+    folder = tmp_path_factory.mktemp("data")
+    photograph = Image.fromarray(load_sample_image("china.jpg"))
+    rng = np.random.default_rng(0)
+    for c in range(8):
+        (folder / "images" / f"place {c}").mkdir(parents=True)
+        for i in range(4):
+            width, height = (int(side) for side in rng.integers(18, 200, 2))
+            part = photograph.crop((70 * c, 40, 70 * c + width, 40 + height))
+            path = folder / "images" / f"place {c}" / f"{i}"
+            if i == 0:
+                part.save(path.with_suffix(".png"))
+            else:
+                tags = Image.Exif()
+                tags[0x0112] = 6 if i == 1 else 1
+                part.save(path.with_suffix(".jpg"), exif=tags)
+    file = folder / "recipe.yaml"
+    file.write_text(RECIPE.format(path=folder / "images"), encoding="utf-8")
+    return file
+
+
+def untrained_run(path, recipe):
+    """A run folder with a model of random weights."""
+    folder = RunFolder.create(path, recipe)
+    train = load_splits(recipe).train
+    build_learner(recipe, len(train.class_names), channels=3).save(folder.model_path)
+    folder.update_metrics(status="finished", train_classes=fingerprint(train))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run(recipe_file):
+    """Run folder of the recipe."""
+    return untrained_run(recipe_file.parent / "run", load_recipe(recipe_file))
+
+
+@pytest.fixture
+def make_run(recipe_file, tmp_path):
+    """Function from options of the recipe to a run folder."""
+    return lambda *options: untrained_run(tmp_path / "run", load_recipe(recipe_file, options))
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory):
+    """Handwritten digits as a folder of PNG files, 8 of each of 10 classes."""
+    return save_digits(tmp_path_factory.mktemp("images") / "Ziffern é")
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory, images):
+    """A run folder, to be copied."""
+    return save_run(tmp_path_factory.mktemp("runs") / "run", images)
+
+
+@pytest.fixture(scope="session")
+def prepared_run(finished_run, images, tmp_path_factory):
+    """A run with the embeddings of all images, in shards of 16, and their index; to be copied."""
+    path = shutil.copytree(finished_run, tmp_path_factory.mktemp("prepared") / "run")
+    build_index(embed_images(path, [images], shard_size=16))
+    return path
+
+
+@pytest.fixture
+def command(capfd):
+    """Function that gives the exit code, the output and the errors of a command."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as exit:
+            main([str(argument) for argument in arguments])
+        return exit.value.code, *capfd.readouterr()
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def embedded(prepared_run):
+    """The embeddings of all images, 80 of them, in shards of 16; to be copied."""
+    return prepared_run / "embeddings"
+
+
+@pytest.fixture
+def digits_run(finished_run, tmp_path):
+    """A run folder of one's own."""
+    return shutil.copytree(finished_run, tmp_path / "run")
+
+
+# Runs a command, and kills itself in place of a renaming to a name with an ending.
+KILLED = """
+import os, signal, sys
+from gsp_tf import _files as files
+from gsp_tf.cli import main
+
+left, ending = [int(sys.argv[1])], sys.argv[2]
+
+def replace(source, target, original=os.replace):
+    left[0] -= str(target).endswith(ending)
+    if left[0] == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    original(source, target)
+
+files.os.replace = replace
+main(sys.argv[3:])
+"""
+
+
+@pytest.fixture(scope="session")
+def kill_command():
+    """Function that runs a command, which is killed in place of a renaming; `code` runs first."""
+
+    def run(*arguments, renaming, ending="", code=""):
+        done = processes.run(code + KILLED, renaming, ending, *arguments)
+        assert done.returncode == -signal.SIGKILL, done.output
+
+    return run

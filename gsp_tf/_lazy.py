@@ -74,15 +74,6 @@ class _TensorFlow(types.ModuleType):
 tensorflow = _TensorFlow("tensorflow")
 
 
-def has_tensorflow() -> bool:
-    """Whether TensorFlow can be imported; if so, it is."""
-    try:
-        importlib.import_module("tensorflow")
-    except ImportError:
-        return False
-    return True
-
-
 def load_with_keras():
     """Lets `keras.saving.load_model` find the classes of this library without importing them.
 

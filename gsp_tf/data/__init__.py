@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from gsp_tf.data.images.left_out import LeftOut, find_unreadable
     from gsp_tf.data.images.reduced import ReducedImages, reduce_images
     from gsp_tf.data.images.selected import SelectedImages
-    from gsp_tf.data.pipeline._py_dataset import evaluation_image
     from gsp_tf.data.pipeline.batches import (
         as_arrays,
         evaluation_dataset,
+        evaluation_image,
         sampled_dataset,
         training_dataset,
     )

@@ -70,23 +70,30 @@ class FeatureInputs:
         recipe, data = self.recipe, self.recipe.data
         if isinstance(images, CollageImages):
             drawn = ImageInputs(recipe).training_batches(images, first_epoch)
-            batches = _DrawnMaps(drawn, self._network)
-        else:
-            batches = training_maps(
-                self._maps(images),
-                self._maps(images, mirrored=True) if data.horizontal_flip else None,
-                data.classes_per_batch,
-                data.images_per_class,
-                recipe.seed,
-                first_epoch * recipe.training.steps_per_epoch,
-                images.class_names,
-                data.cycle_images,
-            )
-        return _ending_at_once(batches) if keras.backend.backend() == "tensorflow" else batches
+            return drawn.map(self._drawn_maps).prefetch(2)
+        return training_maps(
+            self._maps(images),
+            self._maps(images, mirrored=True) if data.horizontal_flip else None,
+            data.classes_per_batch,
+            data.images_per_class,
+            recipe.seed,
+            first_epoch * recipe.training.steps_per_epoch,
+            images.class_names,
+            data.cycle_images,
+        )
 
     def evaluation_batches(self, images, indices=None):
         """As those of `ImageInputs`."""
         return evaluation_maps(self._maps(images), self.recipe.evaluation.batch_size, indices)
+
+    def _drawn_maps(self, images, labels):
+        """The maps of images that every batch draws, and their labels, in a graph."""
+
+        def compute(images):
+            return keras.ops.convert_to_numpy(self._network(images))
+
+        maps = tf.numpy_function(compute, [images], tf.float32)
+        return tf.ensure_shape(maps, (images.shape[0], *self.start.shape[1:])), labels
 
     def _maps(self, images, mirrored=False):
         """The maps of an image set, looked up once."""
@@ -104,32 +111,6 @@ class FeatureInputs:
             )
             self._computed[name] = images, maps  # the reference keeps the id
         return self._computed[name][1]
-
-
-class _DrawnMaps(keras.utils.PyDataset):
-    """Endless batches of the maps of images that every batch draws, computed as they are read."""
-
-    num_batches = None
-
-    def __init__(self, batches, network):
-        super().__init__()
-        self._batches, self._network = batches, network
-
-    def __getitem__(self, number):
-        if not number:
-            self._rest = iter(self._batches)
-        images, labels = next(self._rest)
-        maps = self._network(images)
-        return keras.ops.convert_to_numpy(maps), keras.ops.convert_to_numpy(labels)
-
-
-def _ending_at_once(batches):
-    """A data set for `fit`, which waits up to a minute for the one that Keras makes and tunes."""
-    specs = tuple(tf.TensorSpec(array.shape, array.dtype) for array in batches[0])
-    dataset = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=specs)
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return dataset.prefetch(2).with_options(options)
 
 
 def evaluation_inputs(recipe, embedder):

@@ -21,7 +21,7 @@ class SeenImages:
 
     def __getitem__(self, index):
         image = evaluation_image(self.images, index, self._data.image_size, self._data.resize)
-        return np.clip(np.rint(image), 0, 255).astype("uint8")
+        return np.clip(np.rint(image.numpy()), 0, 255).astype("uint8")
 
 
 _TEST_IMAGES = (

@@ -161,7 +161,7 @@ def test_maps_are_those_of_the_images_in_any_order(tmp_path):
     assert count == len(maps) == 12 and maps.shape == (4, 4, 1)
     batches = list(data.evaluation_maps(maps, 5, [3, 1, 2, 9, 4, 8]))
     np.testing.assert_array_equal(batches[1][0], expected[[8]])
-    assert batches[0][1].tolist() == labels.numpy()[[3, 1, 2, 9, 4]].tolist()
+    assert batches[0][1].numpy().tolist() == labels.numpy()[[3, 1, 2, 9, 4]].tolist()
 
 
 def test_batches_are_those_of_images(tmp_path):
@@ -171,7 +171,7 @@ def test_batches_are_those_of_images(tmp_path):
     expected = data.training_dataset(of, 4, 2, 3, 5, horizontal_flip=True, first_batch=2)
     for (ours, labels), (theirs, their_labels), _ in zip(batches, expected, range(4), strict=False):
         np.testing.assert_array_equal(ours, (theirs.numpy() / 7).astype("float16"))
-        assert labels.tolist() == their_labels.numpy().tolist()
+        assert labels.numpy().tolist() == their_labels.numpy().tolist()
 
 
 @pytest.mark.parametrize("cached", [False, True], ids=["images", "features"])

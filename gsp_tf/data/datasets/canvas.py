@@ -9,10 +9,8 @@ import numpy as np
 from gsp_tf._integers import checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
-from gsp_tf.data._philox import draw
 from gsp_tf.data.datasets.collage import check_uint8, stitched
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
-from gsp_tf.data.pipeline import _py_dataset
 from gsp_tf.data.pipeline.windows import central_window, resize_window
 
 
@@ -76,24 +74,12 @@ class CanvasImages(ImageSet):
         self.object_side = max(1, round(share**0.5 * side))
         self._numbers = np.arange(len(images))  # of the images before any subset
 
-    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
-        def choose(size):
-            return _py_dataset.central_window(size, self.object_side, None)
-
-        top, left, *chosen = self._draw(index)
-        canvas = stitched(self.tiles.images[chosen], *self._grid(), np)
-        canvas = canvas[: self.side, : self.side].copy()
-        window = self.images.read_window(index, seed, choose, self.object_side)
-        shown = np.rint(_py_dataset.resize_window(window, self.object_side)).clip(0, 255)
-        canvas[top : top + self.object_side, left : left + self.object_side] = shown
-        return canvas
-
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
         def choose(size):
             return central_window(size, self.object_side, None)
 
-        top, left, chosen = self._draw_in_graph(index)
-        canvas = stitched(tf.gather(self.tiles.tensor, chosen), *self._grid(), tf)
+        top, left, chosen = self._draw(index)
+        canvas = stitched(tf.gather(self.tiles.tensor, chosen), *self._grid())
         window = self.images.load_window(index, seed, choose, self.object_side)
         resized = resize_window(window, self.object_side, self.channels)
         shown = tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8)
@@ -142,8 +128,9 @@ class CanvasImages(ImageSet):
         """
         indices = self._checked_indices(indices)
         masks = np.zeros((len(indices), self.side, self.side), bool)
-        for mask, index in zip(masks, indices, strict=True):
-            top, left, *_ = self._draw(index)
+        indices = np.asarray(indices, np.int64)
+        drawn = tf.data.Dataset.from_tensor_slices(indices).map(lambda i: self._draw(i)[:2])
+        for mask, (top, left) in zip(masks, drawn.as_numpy_iterator(), strict=True):
             mask[top : top + self.object_side, left : left + self.object_side] = True
         return masks
 
@@ -152,15 +139,8 @@ class CanvasImages(ImageSet):
         height, width = self.tiles.images.shape[1:3]
         return -(-self.side // height), -(-self.side // width)
 
-    def _draw(self, index: int) -> list[int]:
+    def _draw(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Top and left of the image on its canvas, and the tiles."""
-        rows, columns = self._grid()
-        places = self.side - self.object_side + 1
-        top, left, *chosen = draw((self.seed, self._numbers[index]), 2 + rows * columns)
-        return [top % places, left % places, *(word % len(self.tiles) for word in chosen)]
-
-    def _draw_in_graph(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Like `_draw`, with the same generator."""
         rows, columns = self._grid()
         number = tf.gather(tf.constant(self._numbers, tf.int64), index)
         seed = tf.stack([tf.constant(self.seed, tf.int64), number])

@@ -1,7 +1,6 @@
 """The Cifar Collage protocol for any labelled set: one tile of the class among clutter."""
 
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Literal
 
 import numpy as np
@@ -9,7 +8,6 @@ import numpy as np
 from gsp_tf._integers import checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
-from gsp_tf.data._philox import draw
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
 from gsp_tf.data.splits import split_classes
 
@@ -68,18 +66,12 @@ class CollageImages(ImageSet):
         self.background = background
         self.grid = grid
 
-    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
-        place, *chosen = self._draw(seed)
-        clutter = self.background.images[chosen]
-        tiles = np.insert(clutter, place, self.foreground.images[index], axis=0)
-        return stitched(tiles, self.grid, self.grid, np)
-
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
-        place, chosen = self._draw_in_graph(seed)
+        place, chosen = self._draw(seed)
         clutter = tf.gather(self.background.tensor, chosen)
         labelled = tf.gather(self.foreground.tensor, index)[tf.newaxis]
         tiles = tf.concat([clutter[:place], labelled, clutter[place:]], axis=0)
-        return stitched(tiles, self.grid, self.grid, tf)
+        return stitched(tiles, self.grid, self.grid)
 
     def subset(self, classes: Sequence[int]) -> "CollageImages":
         return CollageImages(self.foreground.subset(classes), self.background, self.grid)
@@ -105,18 +97,15 @@ class CollageImages(ImageSet):
                    [ True,  True]])
         """
         indices = self._checked_indices(indices)
-        places = [self._draw((0, i))[0] for i in indices]
+        seeds = np.stack([np.zeros_like(indices), indices], axis=1).astype(np.int64)
+        drawn = tf.data.Dataset.from_tensor_slices(seeds).map(lambda seed: self._draw(seed)[0])
+        places = list(drawn.as_numpy_iterator())
         masks = np.zeros((len(indices), self.grid**2), bool)
         masks[np.arange(len(indices)), places] = True
         return masks.reshape(-1, self.grid, self.grid)
 
-    def _draw(self, seed: Sequence[int]) -> list[int]:
+    def _draw(self, seed: Tensor) -> tuple[Tensor, Tensor]:
         """The place of the labelled tile, and the background images of the other tiles."""
-        place, *chosen = draw(seed, self.grid**2)
-        return [place % self.grid**2, *(word % len(self.background) for word in chosen)]
-
-    def _draw_in_graph(self, seed: Tensor) -> tuple[Tensor, Tensor]:
-        """Like `_draw`, with the same generator."""
         tiles = self.grid**2
         draws = tf.random.stateless_uniform((tiles,), seed, None, None, tf.uint32)
         place = tf.cast(draws[0] % tiles, tf.int32)
@@ -124,12 +113,12 @@ class CollageImages(ImageSet):
         return place, chosen
 
 
-def stitched(tiles: Tensor, rows: int, columns: int, module: ModuleType) -> Tensor:
-    """One image of tiles `(rows * columns, H, W, channels)`, by NumPy or TensorFlow."""
+def stitched(tiles: Tensor, rows: int, columns: int) -> Tensor:
+    """One image of tiles `(rows * columns, H, W, channels)`."""
     height, width, channels = tiles.shape[1:]
-    tiles = module.reshape(tiles, (rows, columns, height, width, channels))
-    lines = module.transpose(tiles, (0, 2, 1, 3, 4))
-    return module.reshape(lines, (rows * height, columns * width, channels))
+    tiles = tf.reshape(tiles, (rows, columns, height, width, channels))
+    lines = tf.transpose(tiles, (0, 2, 1, 3, 4))
+    return tf.reshape(lines, (rows * height, columns * width, channels))
 
 
 def check_uint8(*sets: ImageSet) -> None:

@@ -1,11 +1,9 @@
 """Sets of image files, which are decoded one at a time, and of them only the needed part."""
 
 import abc
-import contextlib
 import functools
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -19,12 +17,7 @@ from gsp_tf.data.images.decode import (
     read_image,
 )
 from gsp_tf.data.images.image_set import ImageSet, check_count, constant
-from gsp_tf.data.images.jpeg import (
-    Window,
-    decode_jpeg_window,
-    is_upright_jpeg,
-    read_jpeg_window,
-)
+from gsp_tf.data.images.jpeg import Window, decode_jpeg_window, is_upright_jpeg
 
 
 class _CompressedImages(ImageSet):
@@ -41,18 +34,8 @@ class _CompressedImages(ImageSet):
         super().__init__(labels, class_names, groups, channels)
 
     @abc.abstractmethod
-    def _file(self, index: int) -> tuple[bytes, str]:
-        """The bytes of a file and its name."""
-
-    @abc.abstractmethod
     def _contents(self, index: Tensor) -> Tensor:
         """The bytes of a file, in a `tf.data` graph."""
-
-    def read_window(
-        self, index: int, seed: Sequence[int], choose: Window, min_side: int
-    ) -> np.ndarray:
-        window = read_jpeg_window(*self._file(index), choose, min_side, self.channels)
-        return super().read_window(index, seed, choose, min_side) if window is None else window
 
     def load_window(self, index: Tensor, seed: Tensor, choose: Window, min_side: int) -> Tensor:
         contents = self._contents(index)
@@ -118,12 +101,6 @@ class FileImages(_CompressedImages):
     def _contents(self, index):
         return tf.io.read_file(tf.gather(self._tensor, index))
 
-    def _file(self, index):
-        contents = b""
-        with contextlib.suppress(OSError):  # `read` says what is wrong
-            contents = Path(self.paths[index]).read_bytes()
-        return contents, self.paths[index]
-
 
 class EncodedImages(_CompressedImages):
     """Image files held in memory as bytes, decoded when needed.
@@ -168,6 +145,3 @@ class EncodedImages(_CompressedImages):
 
     def _contents(self, index):
         return tf.gather(self._tensor, index)
-
-    def _file(self, index):
-        return self.contents[index], f"image {index}"

@@ -1,4 +1,4 @@
-"""Labelled sets of images, read one at a time, by NumPy or inside a `tf.data` graph.
+"""Labelled sets of images, read one at a time, as arrays or inside a `tf.data` graph.
 
 Pixels lie in [0, 255], whatever the images are made from.
 """
@@ -19,7 +19,7 @@ from gsp_tf.data.images.jpeg import Window
 class ImageSet(abc.ABC):
     """Images with integer labels, class names and groups (super-classes).
 
-    A set of your own defines `subset`, and either `read` or, for TensorFlow alone, `load`.
+    A set of your own defines `subset`, and either `read` or, to read in a graph, `load`.
 
     Args:
         labels: The class of each image, `(N,)`, in `[0, len(class_names))`.
@@ -74,14 +74,14 @@ class ImageSet(abc.ABC):
         """Makes a class with its own `load`, but not `read`, read through TensorFlow."""
         super().__init_subclass__(**kwargs)
         if "load" in vars(cls) and "read" not in vars(cls):
-            cls.read = read_by_loading
+            cls.read = _read_by_loading
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @abc.abstractmethod
     def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
-        """Reads one image, without TensorFlow.
+        """Reads one image as an array.
 
         Args:
             index: The index of the image.
@@ -90,25 +90,6 @@ class ImageSet(abc.ABC):
         Returns:
             `(H, W, channels)` of `dtype`, in [0, 255].
         """
-
-    def read_window(
-        self, index: int, seed: Sequence[int], choose: Window, min_side: int
-    ) -> np.ndarray:
-        """Reads a part of one image, without TensorFlow.
-
-        Args:
-            index: As for `read`.
-            seed: As for `read`.
-            choose: Maps the size of the image, `(height, width)`, to four integers: top, left,
-                height and width of the part.
-            min_side: As for `load_window`.
-
-        Returns:
-            As from `read`, `(height, width, channels)`, or a reduction of it.
-        """
-        image = self.read(index, seed)
-        top, left, height, width = choose(image.shape[:2])
-        return image[top : top + height, left : left + width]
 
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
         """Reads one image inside a `tf.data` graph; by default with `read`.
@@ -200,7 +181,7 @@ class ImageSet(abc.ABC):
         }
 
 
-def read_by_loading(images: ImageSet, index: int, seed: Sequence[int]) -> np.ndarray:
+def _read_by_loading(images: ImageSet, index: int, seed: Sequence[int]) -> np.ndarray:
     """One image as its set's `load` gives it."""
     with tf.device("CPU"):
         return images.load(tf.constant(index, tf.int64), tf.constant(seed, tf.int64)).numpy()

@@ -1,18 +1,12 @@
-"""Decodes parts of JPEG files, by Pillow or inside a `tf.data` graph."""
+"""Decodes parts of JPEG files inside a `tf.data` graph."""
 
-import contextlib
 import functools
-import io
-import re
 from collections.abc import Callable
 from typing import Literal
 
-import numpy as np
-from PIL.JpegImagePlugin import JpegImageFile
-
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
-from gsp_tf.data.images.decode import MAX_PIXELS, decode_image
+from gsp_tf.data.images.decode import MAX_PIXELS
 
 Window = Callable[[Tensor], Tensor]
 """Maps the size `(2,)` of an image to int32 `(4,)`: top, left, height and width of a part."""
@@ -94,28 +88,6 @@ def decode_jpeg_window(
     branch = tf.reduce_sum(tf.cast(side >= min_side * tf.constant(_RATIOS[1:]), tf.int32))
     pixels = tf.switch_case(branch, [functools.partial(decode, ratio) for ratio in _RATIOS])
     return pixels if channels == 3 else to_grey(pixels)
-
-
-def read_jpeg_window(
-    contents: bytes, name: str, choose: Window, min_side: int, channels: Literal[1, 3]
-) -> np.ndarray | None:
-    """`decode_jpeg_window` by Pillow; `None` for a file that `is_upright_jpeg` refuses."""
-    if contents[:3] != b"\xff\xd8\xff" or contents[-2:] != b"\xff\xd9":
-        return None
-    if re.search(_TURNED.encode(), contents[:_HEADER]):
-        return None
-    size = None
-    with contextlib.suppress(Exception):  # `decode_image` says what is wrong with a broken header
-        image = JpegImageFile(io.BytesIO(contents))
-        size = None if image.mode == "CMYK" else (image.height, image.width)
-    if size is None or size[0] * size[1] > MAX_PIXELS:
-        return None
-    window = np.asarray(choose(size))
-    side = window[2:].min()
-    ratio = max(ratio for ratio in _RATIOS if ratio == 1 or side >= ratio * min_side)
-    pixels = decode_image(contents, channels, name, max(1, min(size) // ratio))
-    top, left, height, width = window // ratio
-    return pixels[top : top + height, left : left + width]
 
 
 def to_grey(pixels: Tensor) -> Tensor:

@@ -41,11 +41,6 @@ class ReducedImages(FileImages):
     def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
         return np.load(self.paths[index], mmap_mode="r")
 
-    def read_window(
-        self, index: int, seed: Sequence[int], choose: Window, min_side: int
-    ) -> np.ndarray:
-        return ImageSet.read_window(self, index, seed, choose, min_side)
-
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
         contents = self._contents(index)
         header = tf.strings.substr(contents, 0, _HEADER)

@@ -40,11 +40,6 @@ class SelectedImages(ImageSet):
     def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
         return self.images.read(self.indices[index], seed)
 
-    def read_window(
-        self, index: int, seed: Sequence[int], choose: Window, min_side: int
-    ) -> np.ndarray:
-        return self.images.read_window(self.indices[index], seed, choose, min_side)
-
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
         return self.images.load(tf.gather(self._tensor, index), seed)
 

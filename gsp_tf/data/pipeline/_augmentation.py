@@ -5,7 +5,6 @@ import threading
 from collections.abc import Sequence
 
 import keras
-import numpy as np
 
 from gsp_tf._console import counted
 from gsp_tf._keras import check_image_layer, draw_seeds_from
@@ -19,7 +18,7 @@ _FIRST = 2  # the window and the flip of an image take 1
 class Augmentation:
     """Image layers of Keras that change images, each by a seed of its own, within [0, 255]."""
 
-    # TensorFlow draws the same numbers on every backend of Keras; without it, the backend draws.
+    # In a graph of TensorFlow, the layers draw the same numbers on every backend of Keras.
 
     def __init__(self, layers: Sequence[keras.layers.Layer]):
         for layer in layers:
@@ -31,28 +30,18 @@ class Augmentation:
             draw_seeds_from(_SEEDS, layer)
         self._layers = tuple(layers)
 
-    def in_graph(self, image: Tensor, seed: Tensor) -> Tensor:
-        """A changed image `(S, S, channels)` in a graph of TensorFlow; the seed is an int32."""
+    def __call__(self, image: Tensor, seed: Tensor) -> Tensor:
+        """A changed image `(S, S, channels)`; the seed is an int32."""
+        if tf.executing_eagerly():
+            return tf.function(self._changed, autograph=False)(image, seed)
+        return self._changed(image, seed)
 
-        def clipped(changed):
-            return tf.clip_by_value(tf.cast(changed, tf.float32), 0.0, 255.0)
-
-        return self._changed(image, seed, clipped)
-
-    def of_array(self, image: np.ndarray, seed: int) -> np.ndarray:
-        """A changed image `(S, S, channels)`, by the backend of Keras; the seed is an int32."""
-
-        def clipped(changed):
-            return np.clip(keras.ops.convert_to_numpy(changed).astype(np.float32), 0, 255)
-
-        with keras.device("cpu"):
-            return self._changed(np.ascontiguousarray(image), seed, clipped)
-
-    def _changed(self, image, seed, clipped):
+    def _changed(self, image, seed):
         with _SEEDS.of_image(seed):
             for layer in self._layers:
                 try:
-                    image = clipped(layer(image, training=True))
+                    changed = tf.cast(layer(image, training=True), tf.float32)
+                    image = tf.clip_by_value(changed, 0.0, 255.0)
                 except Exception as error:
                     if image.shape[-1] == 3:
                         raise
@@ -86,11 +75,6 @@ class _Seeds(keras.random.SeedGenerator):
     def next(self, ordered=True):
         seed, count = self._of_thread.seed, self._of_thread.count
         self._of_thread.count += 1
-        if isinstance(seed, int):
-            # JAX takes uint32. TensorFlow and PyTorch have int32 seeds of the same bits.
-            bits = np.array([seed, count], np.int32)
-            is_jax = keras.backend.backend() == "jax"
-            return keras.ops.convert_to_tensor(bits.view(np.uint32) if is_jax else bits)
         return tf.stack([seed, count])
 
 

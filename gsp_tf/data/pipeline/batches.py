@@ -1,24 +1,18 @@
-"""Pipelines from image sets to batches, by `tf.data` where TensorFlow is installed."""
+"""Pipelines from image sets to batches, by `tf.data`, which `fit` takes on every backend."""
 
-import functools
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import keras
 import numpy as np
 
-from gsp_tf._lazy import has_tensorflow
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
 from gsp_tf.data.images.jpeg import Window
 from gsp_tf.data.pipeline._plan import BatchPlan
-from gsp_tf.data.pipeline._py_dataset import evaluation_batches, planned_batches
 from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler
 from gsp_tf.data.pipeline.view import TrainingView
 from gsp_tf.data.pipeline.windows import central_window, check_sizes, resize_window
-
-_Batches: TypeAlias = "tf.data.Dataset | keras.utils.PyDataset"
 
 
 def training_dataset(
@@ -36,7 +30,7 @@ def training_dataset(
     unlabelled: ImageSet | None = None,
     unlabelled_per_batch: int = 0,
     cycle_images: bool = False,
-) -> _Batches:
+) -> "tf.data.Dataset":
     """Makes endless batches with random crops, flips and augmentation, fixed by the seed.
 
     The random choices for an image depend only on the seed and on its place in the sequence of
@@ -63,12 +57,7 @@ def training_dataset(
         [0, 255] and int32 labels. With one view these are the classes `(B,)`. With two they are
         `(B, 2)`: the class, -1 for images that were not drawn by it, and the number of the image in
         the batch; with `classes_per_batch=0` the numbers `(B,)` alone. The two views of an image
-        are neighbours.
-
-        They are a `tf.data.Dataset` where TensorFlow is installed, else a `keras.utils.PyDataset`
-        of arrays, for `fit(..., shuffle=False)`. Both show the same images, crops, flips and
-        collages for a seed; only the last digits of their pixels differ. `augmentation` draws with
-        TensorFlow, or else with the backend of Keras.
+        are neighbours. They are the same on every backend of Keras.
 
     Raises:
         ValueError: If a size, `min_crop_area`, `views` or `first_batch` is out of range, a layer of
@@ -107,7 +96,7 @@ def training_dataset(
 
 def sampled_dataset(
     images: ImageSet, sampler: Sampler, view: TrainingView, first_batch: int = 0
-) -> _Batches:
+) -> "tf.data.Dataset":
     """Makes the endless batches of a sampler, fixed by its seed.
 
     Args:
@@ -140,14 +129,18 @@ def _planned_dataset(sets, view, plan, first_batch):
     if first_batch < 0:
         raise ValueError(f"first_batch must not be negative; received {first_batch}.")
     images = sets[0] if len(sets) == 1 else _JoinedImages(*sets)
-    if not has_tensorflow():
-        return planned_batches(functools.partial(view.of_array, images), plan, first_batch)
 
-    def prepare(counter, drawn):
-        index, label = drawn
-        image_seed = tf.stack([tf.constant(plan.seed, tf.int64), counter])
-        return view.in_graph(images, index, image_seed), label
+    def prepare(seed, index, label):
+        return view(images, index, seed), label
 
+    dataset = planned(plan, first_batch).map(
+        _without_autograph(prepare, sets), num_parallel_calls=tf.data.AUTOTUNE
+    )
+    return with_options(dataset.batch(plan.size, drop_remainder=True))
+
+
+def planned(plan: BatchPlan, first_batch: int) -> "tf.data.Dataset":
+    """What the batches of a plan are made of: seeds `(2,)`, indices and labels, one by one."""
     shapes = (plan.size,), plan.label_shape
 
     def draw(number):
@@ -156,11 +149,12 @@ def _planned_dataset(sets, view, plan, first_batch):
         drawn = tf.numpy_function(plan.batch, [number], kinds, stateful=True)
         return tuple(map(tf.ensure_shape, drawn, shapes))
 
+    def seeded(counter, drawn):
+        return tf.stack([tf.constant(plan.seed, tf.int64), counter]), *drawn
+
     # Not from_generator: it makes the process return freed memory at once, which is slow.
     drawn = tf.data.Dataset.counter(first_batch).map(tf.autograph.experimental.do_not_convert(draw))
-    counted = drawn.unbatch().enumerate(start=first_batch * plan.size)
-    dataset = counted.map(_without_autograph(prepare, sets), num_parallel_calls=tf.data.AUTOTUNE)
-    return _with_options(dataset.batch(plan.size, drop_remainder=True))
+    return drawn.unbatch().enumerate(start=first_batch * plan.size).map(seeded)
 
 
 def evaluation_dataset(
@@ -169,7 +163,7 @@ def evaluation_dataset(
     batch_size: int,
     indices: Sequence[int] | None = None,
     resize: int | None = None,
-) -> _Batches:
+) -> "tf.data.Dataset":
     """Makes batches of the resized centres of all images, or of those in `indices`, in order.
 
     Args:
@@ -181,8 +175,7 @@ def evaluation_dataset(
             cropped; `None` is S, the whole central square. Only that part of the files is read.
 
     Returns:
-        Batches `(images, labels)`: float32 `(B, S, S, channels)` in [0, 255] and int32 `(B,)`, of
-        the same kinds as those of `training_dataset`.
+        Batches `(images, labels)`: float32 `(B, S, S, channels)` in [0, 255] and int32 `(B,)`.
 
     Raises:
         ValueError: If `image_size` or `batch_size` is below 1, or `resize` below `image_size`.
@@ -196,25 +189,48 @@ def evaluation_dataset(
     check_sizes(image_size, resize)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; received {batch_size}.")
-    if not has_tensorflow():
-        return evaluation_batches(images, image_size, batch_size, indices, resize)
     labels = _label_tensor(images)
 
     def prepare(index):
-        seed = tf.stack([tf.constant(0, tf.int64), index])
-
-        def choose(size):
-            return central_window(size, image_size, resize)
-
-        window = images.load_window(index, seed, choose, image_size)
-        return resize_window(window, image_size, images.channels), tf.gather(labels, index)
+        return evaluation_image(images, index, image_size, resize), tf.gather(labels, index)
 
     if indices is None:
         chosen = tf.data.Dataset.range(len(images))
     else:
         chosen = tf.data.Dataset.from_tensor_slices(np.asarray(indices, "int64"))
     dataset = chosen.map(_without_autograph(prepare, [images]), num_parallel_calls=tf.data.AUTOTUNE)
-    return _with_options(dataset.batch(batch_size))
+    return with_options(dataset.batch(batch_size))
+
+
+def evaluation_image(
+    images: ImageSet, index: int | Tensor, image_size: int, resize: int | None = None
+) -> Tensor:
+    """One image as `evaluation_dataset` shows it.
+
+    Args:
+        images: The set of the image.
+        index: The index of the image.
+        image_size: S, side of the image in pixels.
+        resize: R, as in `evaluation_dataset`.
+
+    Returns:
+        float32 `(S, S, channels)` in [0, 255].
+
+    Example:
+        >>> from gsp_tf.data import ArrayImages
+        >>> images = ArrayImages(np.zeros((2, 8, 12, 1), "uint8"), [0, 1], ["a", "b"])
+        >>> evaluation_image(images, 1, 4).shape
+        TensorShape([4, 4, 1])
+    """
+
+    def choose(size):
+        return central_window(size, image_size, resize)
+
+    with tf.device("CPU"):
+        index = tf.cast(index, tf.int64)
+        seed = tf.stack([tf.constant(0, tf.int64), index])
+        window = images.load_window(index, seed, choose, image_size)
+        return resize_window(window, image_size, images.channels)
 
 
 class _JoinedImages:
@@ -228,15 +244,6 @@ class _JoinedImages:
             )
         self.channels, self._first, self._second = first.channels, first, second
         self._dtype = first.dtype if first.dtype == second.dtype else "float32"
-
-    def read_window(
-        self, index: int, seed: Sequence[int], choose: Window, min_side: int
-    ) -> np.ndarray:
-        """As that of `ImageSet`."""
-        count = len(self._first)
-        if index < count:
-            return self._first.read_window(index, seed, choose, min_side)
-        return self._second.read_window(index - count, seed, choose, min_side)
 
     def load_window(self, index: Tensor, seed: Tensor, choose: Window, min_side: int) -> Tensor:
         """As that of `ImageSet`."""
@@ -261,7 +268,8 @@ def _label_tensor(images: ImageSet) -> Tensor:
         return tf.constant(images.labels, tf.int32)
 
 
-def _with_options(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
+def with_options(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
+    """Batches in their order, some ahead, with one thread an operation."""
     options = tf.data.Options()
     options.deterministic = True
     options.threading.max_intra_op_parallelism = 1

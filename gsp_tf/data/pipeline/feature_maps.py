@@ -11,11 +11,11 @@ import numpy as np
 from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf._integers import integers
+from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data.images.image_set import ImageSet
 from gsp_tf.data.pipeline._plan import BatchPlan
-from gsp_tf.data.pipeline._py_dataset import ordered_batches, planned_batches
-from gsp_tf.data.pipeline.batches import evaluation_dataset
+from gsp_tf.data.pipeline.batches import evaluation_dataset, planned, with_options
 from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
 from gsp_tf.data.pipeline.view import is_mirrored
 
@@ -198,7 +198,7 @@ def training_maps(
     first_batch: int = 0,
     class_names: Sequence[str] | None = None,
     cycle_images: bool = False,
-) -> keras.utils.PyDataset:
+) -> "tf.data.Dataset":
     """Makes endless class-balanced batches of maps: of the images of `training_dataset`.
 
     Args:
@@ -213,8 +213,7 @@ def training_maps(
         cycle_images: As in `ClassBalancedSampler`.
 
     Returns:
-        Batches `(maps, labels)`: float16 `(P*K, ...)` and int32 `(P*K,)`, for
-        `fit(..., shuffle=False)`.
+        Batches `(maps, labels)`: float16 `(P*K, ...)` and int32 `(P*K,)`.
 
     Raises:
         ValueError: If the set cannot fill such batches (see `ClassBalancedSampler`).
@@ -224,24 +223,32 @@ def training_maps(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     np.save(f"{folder}/a.npy", np.ones((2, 3, 3, 8), "float16"))
         ...     maps = FeatureMaps(dict.fromkeys((0, 1), f"{folder}/a.npy"), [0, 0, 1, 1])
-        ...     training_maps(maps, None, 2, 2, seed=0)[0][0].shape
-        (4, 3, 3, 8)
+        ...     next(iter(training_maps(maps, None, 2, 2, seed=0)))[0].shape
+        TensorShape([4, 3, 3, 8])
     """
     sampler = ClassBalancedSampler(
         maps.labels, classes_per_batch, images_per_class, seed, class_names, cycle_images
     )
     plan = BatchPlan(maps.labels, sampler, seed)
 
-    def prepare(index, seed):
-        source = mirrored if mirrored is not None and is_mirrored(seed) else maps
-        return source.read([index])[0]
+    def read(indices, are_mirrored):
+        rows = maps.read(indices)
+        if mirrored is not None:
+            rows[are_mirrored] = mirrored.read(indices[are_mirrored])
+        return rows
 
-    return planned_batches(prepare, plan, first_batch)
+    def prepare(indices, labels, are_mirrored):
+        return _read(read, [indices, are_mirrored], maps.shape), labels
+
+    drawn = planned(plan, first_batch)
+    drawn = drawn.map(lambda seed, index, label: (index, label, is_mirrored(seed)))
+    batches = drawn.batch(plan.size, drop_remainder=True)
+    return with_options(batches.map(prepare, num_parallel_calls=tf.data.AUTOTUNE))
 
 
 def evaluation_maps(
     maps: FeatureMaps, batch_size: int, indices: Sequence[int] | None = None
-) -> keras.utils.PyDataset:
+) -> "tf.data.Dataset":
     """Makes batches of all maps, or of those in `indices`, in order.
 
     Args:
@@ -257,9 +264,19 @@ def evaluation_maps(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     np.save(f"{folder}/a.npy", np.ones((2, 3, 3, 8), "float16"))
         ...     batches = evaluation_maps(FeatureMaps({0: f"{folder}/a.npy"}, [0, 0]), batch_size=2)
-        ...     [labels.tolist() for _, labels in batches]
+        ...     [labels.numpy().tolist() for _, labels in batches]
         [[0, 0]]
     """
-    return ordered_batches(
-        lambda index, seed: maps.read([index])[0], maps.labels, indices, batch_size
-    )
+    indices = np.arange(len(maps)) if indices is None else np.asarray(indices, "int64")
+
+    def prepare(indices, labels):
+        return _read(maps.read, [indices], maps.shape), labels
+
+    rows = tf.data.Dataset.from_tensor_slices((indices, maps.labels[indices].astype(np.int32)))
+    return with_options(rows.batch(batch_size).map(prepare, num_parallel_calls=tf.data.AUTOTUNE))
+
+
+def _read(function, arguments, shape):
+    """Maps of a batch, in a graph."""
+    rows = tf.numpy_function(function, arguments, tf.float16, stateful=False)
+    return tf.ensure_shape(rows, (*arguments[0].shape, *shape))

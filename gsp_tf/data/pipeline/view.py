@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import keras
-import numpy as np
 
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
-from gsp_tf.data._philox import as_fraction, draw, fold_in
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.pipeline import _py_dataset
 from gsp_tf.data.pipeline._augmentation import Augmentation
 from gsp_tf.data.pipeline.windows import (
     central_window,
@@ -41,10 +38,11 @@ class TrainingView:
             mixes several.
 
     Example:
+        >>> import numpy as np
         >>> from gsp_tf.data import ArrayImages
         >>> images = ArrayImages(np.full((1, 8, 8, 3), 90, "uint8"), [0], ["grey"])
         >>> view = TrainingView(4, augmentation=[keras.layers.RandomBrightness(0.3)])
-        >>> image = view.of_array(images, 0, seed=(0, 7))
+        >>> image = view(images, 0, seed=(0, 7)).numpy()
         >>> image.shape, bool((image == image[0, 0, 0]).all()), bool((image == 90).any())
         ((4, 4, 3), True, False)
     """
@@ -62,19 +60,22 @@ class TrainingView:
         changes = Augmentation(self.augmentation) if self.augmentation else None
         object.__setattr__(self, "_changes", changes)
 
-    def in_graph(self, images: ImageSet, index: Tensor, seed: Tensor) -> Tensor:
-        """The view of one image inside a `tf.data` graph.
+    def __call__(
+        self, images: ImageSet, index: int | Tensor, seed: Sequence[int] | Tensor
+    ) -> Tensor:
+        """The view of one image, in a `tf.data` graph or out of one.
 
         Args:
             images: The images.
-            index: Scalar int64, the index of the image.
-            seed: int64 `(2,)`, the seed of the view.
+            index: The index of the image.
+            seed: Two integers, the seed of the view.
 
         Returns:
             float32 `(S, S, channels)` in [0, 255].
         """
+        index, seed = tf.cast(index, tf.int64), tf.cast(seed, tf.int64)
         folded = tf.random.fold_in(seed, 1)
-        draws = tf.random.stateless_uniform((5,), folded)
+        draws = _draws(folded)
 
         def choose(size):
             if self.min_crop_area < 1:
@@ -86,36 +87,15 @@ class TrainingView:
         if self.horizontal_flip:
             image = tf.where(draws[4] < 0.5, image[:, ::-1], image)
         if self._changes is not None:
-            image = self._changes.in_graph(image, tf.cast(folded[0], tf.int32))
+            image = self._changes(image, tf.cast(folded[0], tf.int32))
         return image
 
-    def of_array(self, images: ImageSet, index: int, seed: Sequence[int]) -> np.ndarray:
-        """The view of one image without TensorFlow.
 
-        Args:
-            images: The images.
-            index: The index of the image.
-            seed: Two integers, the seed of the view.
-
-        Returns:
-            float32 `(S, S, channels)` in [0, 255]. It is that of `in_graph` but for the last
-            digits; what `augmentation` draws is another on other backends than TensorFlow.
-        """
-        folded = fold_in(seed, 1)
-        draws = [as_fraction(word) for word in draw(folded, 4)]
-
-        def choose(size):
-            if self.min_crop_area < 1:
-                return _py_dataset.random_window(size, self.min_crop_area, draws)
-            return _py_dataset.central_window(size, self.image_size, self.resize)
-
-        window = images.read_window(index, seed, choose, self.image_size)
-        image = _py_dataset.resize_window(window, self.image_size)
-        if self.horizontal_flip and is_mirrored(seed):
-            image = image[:, ::-1]
-        return image if self._changes is None else self._changes.of_array(image, folded[0])
-
-
-def is_mirrored(seed: Sequence[int]) -> bool:
+def is_mirrored(seed: Tensor) -> Tensor:
     """Whether a view of this seed is mirrored, if any is."""
-    return as_fraction(draw(fold_in(seed, 1), 5)[4]) < 0.5
+    return _draws(tf.random.fold_in(seed, 1))[4] < 0.5
+
+
+def _draws(folded):
+    """Numbers in [0, 1): four for the window of a view, one for its mirror."""
+    return tf.random.stateless_uniform((5,), folded)

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from gsp_tf._integers import checked_seed
-from gsp_tf._lazy import has_tensorflow
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
-from gsp_tf.data.images.image_set import ImageSet, read_by_loading
+from gsp_tf.data.images.image_set import ImageSet
 from gsp_tf.data.pipeline.view import TrainingView
 
 
@@ -49,17 +48,10 @@ class ViewedImages(ImageSet):
         if hasattr(images, "paths"):
             self.paths = tuple(path for path in images.paths for _ in range(count))
 
-    def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
-        if has_tensorflow():  # which may draw another augmentation than the backend
-            return read_by_loading(self, index, seed)
-        seed = self.seed, self._numbers[index]
-        view = self.view.of_array(self.images, index // self.count, seed)
-        return view if self.dtype == "float32" else np.rint(view).clip(0, 255).astype(np.uint8)
-
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
         number = tf.gather(tf.constant(self._numbers, tf.int64), index)
         seed = tf.stack([tf.constant(self.seed, tf.int64), number])
-        view = self.view.in_graph(self.images, index // self.count, seed)
+        view = self.view(self.images, index // self.count, seed)
         if self.dtype == "float32":
             return view
         return tf.cast(tf.clip_by_value(tf.round(view), 0.0, 255.0), tf.uint8)

@@ -151,9 +151,7 @@ def test_images_come_as_often_as_their_weights():
     assert counts[1] == 0 and abs(counts / 1e4 - weights / 10).max() < 0.025
 
 
-@pytest.mark.parametrize("has_tensorflow", [True, False])
-def test_batches_hold_what_the_sampler_says(has_tensorflow, monkeypatch):
-    monkeypatch.setattr("gsp_tf.data.pipeline.batches.has_tensorflow", lambda: has_tensorflow)
+def test_batches_hold_what_the_sampler_says():
     pixels = np.repeat(np.arange(12, dtype="uint8"), 3 * 4 * 4).reshape(12, 4, 4, 3)
     images = ArrayImages(pixels, np.arange(12) // 2, list("abcdef"), list("xxxyyy"))
     sampler = SuperClassSampler(images.labels, images.groups, 1, 2, 2, seed=4)

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.evaluation.calibrated_thresholds import (
-        CalibratedThreshold,
-        Calibration,
-        calibrate_thresholds,
-    )
-    from gsp_tf.evaluation.class_groups import grouped_recall
     from gsp_tf.evaluation.clustering import clustering_metrics
-    from gsp_tf.evaluation.conformal import conformal_threshold
-    from gsp_tf.evaluation.covering_radius import covering_radius_curve
     from gsp_tf.evaluation.ensemble import ensemble_metrics
     from gsp_tf.evaluation.estimates import Estimate, classes_for_interval
     from gsp_tf.evaluation.exact_search import ExactSearch, all_but, nearest_neighbours
@@ -28,9 +20,13 @@ if TYPE_CHECKING:
         expand_queries,
     )
     from gsp_tf.evaluation.foreground import foreground_share
-    from gsp_tf.evaluation.galleries import gallery_metrics
-    from gsp_tf.evaluation.geometry import embedding_density, hull_overlap, spectral_decay
-    from gsp_tf.evaluation.identification import open_set_identification
+    from gsp_tf.evaluation.geometry import (
+        covering_radius_curve,
+        embedding_density,
+        embedding_spread,
+        hull_overlap,
+        spectral_decay,
+    )
     from gsp_tf.evaluation.k_reciprocal import KReciprocalSearch
     from gsp_tf.evaluation.label_errors import LabelVotes, label_votes
     from gsp_tf.evaluation.near_duplicates import (
@@ -49,15 +45,27 @@ if TYPE_CHECKING:
         average_pooling_error,
         prototype_partition,
     )
-    from gsp_tf.evaluation.ranking import RankingMetrics, ranking_metrics
     from gsp_tf.evaluation.reranking import RERANKINGS, Reranked, reranking_metrics
-    from gsp_tf.evaluation.retrieval import class_wise_map, retrieval_metrics
+    from gsp_tf.evaluation.retrieval import (
+        RankingMetrics,
+        class_wise_map,
+        gallery_metrics,
+        grouped_recall,
+        ranking_metrics,
+        retrieval_metrics,
+    )
     from gsp_tf.evaluation.search_space import SearchSpace, corrected_scores, distances_of_pairs
-    from gsp_tf.evaluation.spread import embedding_spread
-    from gsp_tf.evaluation.threshold_consistency import ThresholdConsistency, opis
+    from gsp_tf.evaluation.thresholds import (
+        CalibratedThreshold,
+        Calibration,
+        ThresholdConsistency,
+        calibrate_thresholds,
+        conformal_threshold,
+        opis,
+    )
     from gsp_tf.evaluation.transport_matching import TokenSets, match_tokens, rerank_by_transport
     from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, truncated
-    from gsp_tf.evaluation.verification import verification_metrics
+    from gsp_tf.evaluation.verification import open_set_identification, verification_metrics
     from gsp_tf.evaluation.zero_shot import zero_shot_prediction
 
 __all__ = [

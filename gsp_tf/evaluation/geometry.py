@@ -1,14 +1,18 @@
-"""Geometry of embeddings: density, spectrum, and overlap of class hulls."""
+"""Density, spread, spectrum and covering radius of embeddings."""
 
+import operator
 from itertools import combinations
 from typing import Literal
 
 import numpy as np
+from keras import ops
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
+from scipy.spatial.distance import pdist
 from sklearn.metrics import pairwise_distances_chunked
 
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, unit_vectors
+from gsp_tf.ops import greedy_k_center
 
 _WORKING_MEMORY_MIB = 64
 
@@ -180,3 +184,90 @@ def _overlap(one, other):
         b_eq=np.concatenate([np.zeros(len(equal)), np.ones(2)]),
     )
     return program.status == 0
+
+
+def embedding_spread(embeddings: ArrayLike, labels: ArrayLike) -> dict[str, float]:
+    """Similarity between classes, effective rank, alignment and uniformity of embeddings.
+
+    The effective rank is the exponential of the entropy of the singular values, divided by their
+    sum ("The Effective Rank", Roy and Vetterli, EUSIPCO 2007, eq. 5), of the embeddings at unit
+    length. Alignment is the mean squared distance of positive pairs, and uniformity is
+    `log mean exp(-2 ||x - y||²)` over all pairs ("Understanding Contrastive Representation Learning
+    through Alignment and Uniformity", Wang and Isola, ICML 2020, section 4.1). Collapsed embeddings
+    have similarity 1, rank 1, alignment 0 and uniformity 0. All pairs are held in memory: it is for
+    a batch.
+
+    Args:
+        embeddings: finite floats `(N, D)`, normalised here; zero vectors stay zero.
+        labels: integers `(N,)`.
+
+    Returns:
+        `similarity` (mean cosine of pairs of two classes), `effective_rank` in [1, min(N, D)],
+        `alignment` in [0, 4] and `uniformity` in [-8, 0]. A mean without pairs is NaN.
+
+    Raises:
+        ValueError: if the embeddings are not finite or the shapes do not match.
+        TypeError: if embeddings are not real numbers, or labels are not integers.
+
+    Example:
+        >>> embedding_spread([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0], [0.0, 1.0]], [0, 0, 1, 1])
+        {'similarity': 0.0, 'effective_rank': 2.0, 'alignment': 0.0, 'uniformity': -1.063}
+    """
+    embeddings = checked_embeddings(embeddings, "embeddings")
+    labels = checked_labels(labels, len(embeddings), "labels")
+    unit = unit_vectors(embeddings).astype(np.float64)
+    first, second = np.triu_indices(len(unit), 1)
+    cosines = (unit @ unit.T)[first, second]
+    squared = pdist(unit, "sqeuclidean")
+    is_positive = labels[first] == labels[second]
+    singular = np.linalg.svd(unit, compute_uv=False)
+    share = singular[singular > 0] / singular.sum() if singular.any() else np.ones(1)
+    return {
+        "similarity": _mean(cosines[~is_positive]),
+        "effective_rank": float(np.exp(-np.sum(share * np.log(share)))),
+        "alignment": _mean(squared[is_positive]),
+        "uniformity": float(np.log(_mean(np.exp(-2.0 * squared)))),
+    }
+
+
+def _mean(values):
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def covering_radius_curve(points: ArrayLike, num_centers: int) -> np.ndarray:
+    """Covering radius of 1, 2, ..., `num_centers` greedily chosen centres.
+
+    The radius of centres C is `max_i min_{c in C} ||x_i - c||`. The centres are those of
+    `gsp_tf.ops.greedy_k_center` (Gürbüz, thesis 2022, Algorithm 2): the first point, then
+    repeatedly the point farthest from all centres so far; ties go to the lower index. The radius is
+    at most twice the best possible with the same number of centres (Gonzalez 1985).
+
+    Args:
+        points: finite floats `(N, D)`.
+        num_centers: 1 to N.
+
+    Returns:
+        floats `(num_centers,)` that never increase; 0 once every point is a centre.
+
+    Raises:
+        ValueError: if points are not finite or not `(N, D)`, or num_centers is out of range.
+        TypeError: if points are not real numbers, or num_centers is not an integer.
+
+    Example:
+        >>> covering_radius_curve([[0.0], [1.0], [5.0], [9.0]], 4)
+        array([9., 4., 1., 0.])
+    """
+    points = checked_embeddings(points, "points").astype(np.float64)
+    num_centers = operator.index(num_centers)
+    if not 1 <= num_centers <= len(points):
+        raise ValueError(
+            f"num_centers must be between 1 and {len(points)}, the number of points; "
+            f"received {num_centers}."
+        )
+    centers = ops.convert_to_numpy(greedy_k_center(points, points[:0], num_centers))
+    distances = np.full(len(points), np.inf)
+    radii = np.empty(num_centers)
+    for step, center in enumerate(centers):
+        distances = np.minimum(distances, np.linalg.norm(points - points[center], axis=1))
+        radii[step] = distances.max()
+    return radii

@@ -1,17 +1,277 @@
-"""Distances of all pairs of embeddings, counted by same and different class."""
+"""Distances of all pairs of embeddings, counted on a fine scale, and measures of their curves."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist, squareform
 
+from gsp_tf._console import show_progress
 from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation import _pair_curves as curves
-from gsp_tf.evaluation._class_pairs import ClassPairs
-from gsp_tf.evaluation._pair_scale import SIDE, pair_scale
-from gsp_tf.evaluation.search_space import Metric
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
+from gsp_tf.evaluation.search_space import Metric, metric_distances, metric_points
+from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, distinct_rows
+
+_SIDE = 2048
+_MOST_DISTINCT = 1448  # embeddings whose pairs all have a step of their own
+_STEPS = 1 << 20
+_ROWS = 1 << 13
+_SHOWN = 8192
+_SAMPLE = 4096
+_FINER = 16
+_SMALLEST = 2.0**-62
+_ROUNDING = 4e-15  # of the distance of two points of length 1
+_FLOAT32 = 2.0**-22  # relative rounding of lengths
+_NEAR = 2.0**-30  # squared distance over norms, and dimensions, where products cancel
+_PAIRS = 1 << 14
+_UNLIKELY = 1.7
+_SLACK = 1 << 12  # bits
+_ONE = np.float64(1).view(np.int64)
+
+
+def _pair_scale(embeddings: np.ndarray, metric: Metric, order: np.ndarray) -> "_PairScale":
+    """The scale of all pairs of embeddings `(N, D)` in an order, exact if few are different."""
+    first, numbers = distinct_rows(embeddings)
+    scale = _ExactScale if len(first) <= _MOST_DISTINCT else _SteppedScale
+    return scale(embeddings, metric, order, first, numbers)
+
+
+class _PairScale:
+    """Integer steps for the distances of all pairs, from 0; the last is `size - 1`."""
+
+    # Equal embeddings have the distance 0, and its step holds no other distance. `_numbers` (N,)
+    # says which of the different embeddings each row is.
+
+    size: int
+
+    def __init__(self, numbers):
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def distances(self, steps: np.ndarray) -> np.ndarray:
+        """The largest distances of steps, in float64."""
+        raise NotImplementedError
+
+    def steps_at(self, distances: np.ndarray) -> np.ndarray:
+        """The last steps up to the given distances; -1 if there are none."""
+        raise NotImplementedError
+
+    def blocks(
+        self, ends: Sequence[int], description: str
+    ) -> Iterator[tuple[slice, slice, np.ndarray]]:
+        """Yields rows, columns and the steps of their pairs; each pair of parts occurs once."""
+        parts = [slice(*pair) for pair in itertools.pairwise([0, *ends])]
+        pairs = itertools.combinations_with_replacement(parts, 2)
+        if len(self) >= _SHOWN:
+            pairs = show_progress(pairs, description, len(parts) * (len(parts) + 1) // 2)
+        for rows, columns in pairs:
+            yield rows, columns, self._steps(rows, columns)
+
+    def _steps(self, rows, columns):
+        """The steps `(r, c)` of a block of pairs, int64."""
+        raise NotImplementedError
+
+
+class _ExactScale(_PairScale):
+    """One step for each distance that occurs."""
+
+    # Cosine distances that differ by no more than the rounding of unit vectors are the same.
+
+    def __init__(self, embeddings, metric, order, first, numbers):
+        super().__init__(numbers[order])
+        lengths = pdist(metric_points(embeddings[first], metric))
+        ranked = np.unique(np.append(lengths, 0.0))
+        rounding = _ROUNDING if metric == "cosine" else 0.0
+        is_new = np.diff(ranked, prepend=-1.0) > rounding
+        ranks = (np.cumsum(is_new) - 1)[np.searchsorted(ranked, lengths)]
+        self._of_pairs = squareform(ranks.astype(np.int32), checks=False)
+        self._metric, self._lengths, self._rounding = metric, ranked[is_new], rounding
+        self.size = len(self._lengths)
+        halves = np.diff(self._lengths, append=np.inf) / 2
+        self._ends = self._lengths + np.minimum(halves, self._lengths * _FLOAT32)
+
+    def distances(self, steps: np.ndarray) -> np.ndarray:
+        """The distances of steps in float64, rounded up so that float32 keeps them."""
+        ends = self._ends[steps]
+        return ends if self._metric == "euclidean" else np.square(ends) / 2
+
+    def steps_at(self, distances: np.ndarray) -> np.ndarray:
+        """The last steps up to the given distances; -1 if there are none."""
+        lengths = distances = np.asarray(distances, np.float64)
+        if self._metric == "cosine":
+            lengths = np.sqrt(2 * np.abs(distances)) + self._rounding
+        steps = np.searchsorted(self._lengths, lengths, "right") - 1
+        return np.where(distances < 0, -1, steps)
+
+    def _steps(self, rows, columns):
+        return self._of_pairs[self._numbers[rows, None], self._numbers[columns]]
+
+
+class _SteppedScale(_PairScale):
+    """Steps that are equally wide up to a unit and grow with the distance beyond it."""
+
+    # With the squared distance x of two points, in units, step 0 is x = 0, and each other step is a
+    # range of the first bits of the float64 number 1 + x: one long vector takes no steps from the
+    # others. The unit makes it unlikely that a step ends at a distance that many pairs have, where
+    # rounding would divide them. The origin is the median of the points, which keeps the products
+    # accurate; where those of a pair cancel, x is computed from the difference of its points.
+
+    def __init__(self, embeddings, metric, order, first, numbers):
+        super().__init__(numbers[order])
+        self._metric, self.size = metric, _STEPS + 1
+        self._has_copies = len(first) < len(order)
+        sample = order[:: -(-len(order) // _SAMPLE)]
+        origin = np.median(metric_points(embeddings[sample], metric).astype(np.float64), axis=0)
+        self._right = np.ones((len(order), len(origin) + 2))
+        for start in range(0, len(order), _ROWS):
+            rows = slice(start, start + _ROWS)
+            points = metric_points(embeddings[order[rows]], metric)
+            np.subtract(points, origin, out=self._right[rows, :-2])
+        norms = np.einsum("nd,nd->n", self._right[:, :-2], self._right[:, :-2])
+        largest = 4 * float(norms.max())
+        smallest = float(norms.min(where=norms > 0, initial=largest))
+        self._unit = max(smallest / _FINER, largest * _SMALLEST) / _UNLIKELY
+        self._right[:, :-2] /= np.sqrt(self._unit)
+        self._right[:, -1] = norms / self._unit
+        self._top = 1 + largest / self._unit
+        self._shift = int(np.float64(self._top).view(np.int64) - _ONE).bit_length() - (
+            _STEPS.bit_length() - 1
+        )
+        self._near = _NEAR * len(origin)
+
+    def distances(self, steps: np.ndarray) -> np.ndarray:
+        """The largest distances of steps, in float64, but for rounding."""
+        steps = np.asarray(steps, np.int64)
+        ends = (np.maximum((steps << self._shift) - _SLACK, 0) + _ONE).view(np.float64)
+        return metric_distances((np.minimum(ends, self._top) - 1) * self._unit, self._metric)
+
+    def steps_at(self, distances: np.ndarray) -> np.ndarray:
+        """The steps that hold the given distances; -1 for negative ones."""
+        distances = np.asarray(distances, np.float64)
+        squares = np.square(distances) if self._metric == "euclidean" else 2 * np.abs(distances)
+        values = np.array(1 + squares / self._unit)
+        return np.where(distances < 0, -1, self._steps_of(values))
+
+    def _steps_of(self, values):
+        """The steps of float64 numbers 1 + x, in their memory."""
+        steps = np.minimum(values, self._top, out=values).view(np.int64)
+        steps -= _ONE - ((1 << self._shift) - 1)
+        steps >>= self._shift
+        return steps
+
+    def _steps(self, rows, columns):
+        left = self._right[rows] * -2.0
+        left[:, -2], left[:, -1] = 1 + self._right[rows, -1], 1
+        values = left @ self._right[columns].T
+        norms = self._right[rows, -1, None], self._right[columns, -1]
+        if values.min() < 1 + self._near * (norms[0].max() + norms[1].max()):
+            self._correct(values, rows, columns, self._near * (norms[0] + norms[1]))
+        return self._steps_of(values)
+
+    def _correct(self, values, rows, columns, near):
+        """Computes 1 + x again where products cancel."""
+        is_near = values < 1 + near
+        if self._has_copies:
+            is_copy = self._numbers[rows, None] == self._numbers[columns]
+            values[is_copy] = 1
+            is_near &= ~is_copy
+        first, second = np.nonzero(is_near)
+        rounding = _ROUNDING**2 / self._unit if self._metric == "cosine" else 0.0
+        for start in range(0, len(first), _PAIRS):
+            i, j = first[start : start + _PAIRS], second[start : start + _PAIRS]
+            difference = self._right[rows, :-2][i] - self._right[columns, :-2][j]
+            squares = np.einsum("nd,nd->n", difference, difference)
+            values[i, j] = 1 + np.where(squares > rounding, squares, 0)
+
+
+_REPLICATES = 64
+
+
+class _ClassPairs:
+    """Cumulative counts of pairs up to each of S steps."""
+
+    # `positives` (C, S) are the pairs within each class, `negatives` (C, S) those of its images
+    # with other classes, and `image_negatives` (N, T) those of each image up to T of the steps.
+
+    def __init__(self, scale: _PairScale, classes, ends, groups, steps, image_steps=()):
+        # Rows are sorted by class. `classes` (N,) numbers the class of each row, `ends` (C,) are
+        # the rows after each class, and `groups` (C,) ascends.
+        widths = np.diff(steps, prepend=-1, append=scale.size - 1)
+        self._lookup = np.repeat(np.arange(len(widths)), widths)
+        self._limits = np.searchsorted(steps, image_steps)
+        self._classes, self._groups, self._size = classes, groups, len(steps) + 1
+        kind = np.uint32 if len(classes) ** 2 < 1 << 32 else np.int64
+        self.positives, self.negatives = np.zeros((2, len(ends), self._size), kind)
+        self.image_negatives = np.zeros((len(classes), len(image_steps)), np.int64)
+        num_groups = groups[-1] + 1
+        self._between = np.zeros((num_groups, num_groups, self._size), np.int64)
+        last = ends[np.append(np.flatnonzero(np.diff(groups)), -1)]
+        parts = np.union1d(last, np.arange(_SIDE, last[-1], _SIDE))
+        for block in scale.blocks(parts, "Counting pairs by class"):
+            self._count(*block)
+        for counts in (self.positives, self.negatives, self._between):
+            np.cumsum(counts, axis=-1, out=counts)
+        starts = np.searchsorted(groups, np.arange(num_groups))
+        self._within = np.add.reduceat(self.positives, starts, axis=0, dtype=np.int64)
+
+    def _count(self, rows, columns, steps):
+        steps = self._lookup[steps]
+        parts = [self._classes[part] for part in (rows, columns)]
+        if rows == columns or parts[0][-1] == parts[1][0]:
+            i, j, steps = self._count_positives(rows, columns, *parts, steps)
+            numbers = [i, j]
+            for part, of in zip((rows, columns), numbers, strict=True):
+                for t, limit in enumerate(self._limits):
+                    found = np.bincount(of[steps <= limit], minlength=part.stop - part.start)
+                    self.image_negatives[part, t] += found
+            numbers = [classes[of] for classes, of in zip(parts, numbers, strict=True)]
+        else:
+            for t, limit in enumerate(self._limits):
+                is_below = steps <= limit
+                self.image_negatives[rows, t] += np.count_nonzero(is_below, axis=1)
+                self.image_negatives[columns, t] += np.count_nonzero(is_below, axis=0)
+            numbers = [parts[0][:, None], parts[1]]
+        for classes, of in zip(parts, numbers, strict=True):
+            counts = self._add(self.negatives, classes, of, steps)
+        self._between[self._groups[parts[0][0]], self._groups[parts[1][0]]] += counts.sum(axis=0)
+
+    def _count_positives(self, rows, columns, row_classes, column_classes, steps):
+        """Counts the pairs within classes; returns rows, columns and steps of the others."""
+        before = np.less.outer(np.arange(rows.start, rows.stop), np.r_[columns])
+        i, j = np.nonzero(before)
+        steps, of_pairs = steps[i, j], row_classes[i]
+        is_same = of_pairs == column_classes[j]
+        self._add(self.positives, row_classes, of_pairs[is_same], steps[is_same])
+        return i[~is_same], j[~is_same], steps[~is_same]
+
+    def _add(self, histograms, classes, of_pairs, steps):
+        """Adds pairs to the histograms of some consecutive classes; returns what it added."""
+        first, count = classes[0], classes[-1] - classes[0] + 1
+        keys = ((of_pairs - first) * self._size + steps).ravel()
+        counts = np.bincount(keys, minlength=count * self._size).reshape(count, -1)
+        histograms[first : first + count] += counts.astype(histograms.dtype)
+        return counts
+
+    def resampled(self, num_resamples: int, seed: int):
+        """Yields counts `(b, S)` of positive and negative pairs among resampled classes."""
+        # With w copies of each group, a pair of groups g and h occurs w_g w_h times. Pairs of two
+        # copies of one group are left out, for they compare classes with themselves.
+        num_groups = len(self._within)
+        rng = np.random.default_rng(checked_seed(seed))
+        first, second = np.triu_indices(num_groups, 1)
+        apart = self._between[first, second].astype(float)
+        own = self._between[np.arange(num_groups), np.arange(num_groups)].astype(float)
+        for start in range(0, num_resamples, _REPLICATES):
+            size = min(_REPLICATES, num_resamples - start)
+            copies = rng.multinomial(num_groups, np.full(num_groups, 1 / num_groups), size)
+            copies = copies.astype(float)
+            negatives = copies @ own + (copies[:, first] * copies[:, second]) @ apart
+            yield copies @ self._within.astype(float), negatives
+
 
 _GROUPS = 128
 _POSITIVE_SHARES = np.linspace(0, 1, 129)
@@ -109,13 +369,13 @@ class PairDistances:
         self._place = np.argsort(shuffled)  # of each class in the shuffled order
         self._order = np.argsort(self._place[numbers], kind="stable")
         self._ends = np.cumsum(sizes[shuffled])
-        self._scale = pair_scale(embeddings, metric, self._order)
+        self._scale = _pair_scale(embeddings, metric, self._order)
         self._positives, self._negatives = self._counted()
 
     def _counted(self):
         """Cumulative counts `(S,)` of positive and negative pairs."""
         classes = self._sorted_classes()
-        ends = np.append(np.arange(SIDE, len(classes), SIDE), len(classes))
+        ends = np.append(np.arange(_SIDE, len(classes), _SIDE), len(classes))
         every, same = np.zeros((2, self._scale.size), np.int64)
         for rows, columns, steps in self._scale.blocks(ends, "Counting pairs"):
             of_rows, of_columns = classes[rows], classes[columns]
@@ -230,7 +490,7 @@ class PairDistances:
         count = len(self.classes)
         groups = np.arange(count) * min(count, _GROUPS) // count
         classes = self._sorted_classes()
-        return ClassPairs(self._scale, classes, self._ends, groups, steps, image_steps)
+        return _ClassPairs(self._scale, classes, self._ends, groups, steps, image_steps)
 
     def resampled_curves(self, num_resamples: int, seed: int, thresholds: Sequence[float] = ()):
         """The curves of these pairs and of resampled classes, at the same distances.

@@ -11,7 +11,7 @@ from gsp_tf.evaluation._positives import Nearest, check_labelled
 from gsp_tf.evaluation.exact_search import exact_ranking
 from gsp_tf.evaluation.expansion import PCAWhitening, augment_database, expand_queries
 from gsp_tf.evaluation.k_reciprocal import KReciprocalSearch
-from gsp_tf.evaluation.ranking import RankingMetrics
+from gsp_tf.evaluation.retrieval import RankingMetrics
 from gsp_tf.evaluation.transport_matching import TokenSets, rerank_by_transport
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, warn_of_own_images
 

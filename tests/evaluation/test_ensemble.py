@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.evaluation import _ensemble_ranking, ensemble_metrics, retrieval_metrics
+from gsp_tf.evaluation import ensemble, ensemble_metrics, retrieval_metrics
 
 METRICS = ("precision_at_1", "r_precision", "map_at_r", "recall_at_1", "recall_at_4")
 
@@ -89,8 +89,8 @@ def test_any_number_of_models_per_fold_in_small_blocks(seed, repeats, noise):
     labels[:2] = 0
     folds = [models(rng, rng.normal(size=(4, 6))[labels], r, 1)[0] for r in repeats]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_ensemble_ranking, "_BLOCK_BYTES", 4 * 3 * 1024 * 4)
-        patch.setattr(_ensemble_ranking, "_PIECE_ENTRIES", 20)
+        patch.setattr(ensemble, "_BLOCK_BYTES", 4 * 3 * 1024 * 4)
+        patch.setattr(ensemble, "_PIECE_ENTRIES", 20)
         check(ensemble_metrics(folds, labels, recall_at=(1, 4)), *naive(folds, labels))
 
 
@@ -156,7 +156,7 @@ def test_agreeing_models_leave_few_references_to_rank():
     centres = 10 * rng.normal(size=(300, 6))[labels]
     folds = models(rng, centres, 3, noise=0.3)
     folds = [[model.astype(np.float32) for model in fold] for fold in folds]
-    ranking = _ensemble_ranking.EnsembleRanking(folds, labels, None, labels, recall_at=(1,))
+    ranking = ensemble._EnsembleRanking(folds, labels, None, labels, recall_at=(1,))
     rows = np.arange(3000)
     distances = np.empty((12, 3000, 3072), np.float32)
     for factors, out in zip(ranking._factors, distances, strict=True):

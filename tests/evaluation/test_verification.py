@@ -11,7 +11,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from gsp_tf.evaluation import (
     PairDistances,
-    _pair_scale,
     classes_for_interval,
     pair_distances,
     verification_metrics,
@@ -96,7 +95,7 @@ def test_ties_and_far_origins_equal_scikit_learn(
     same, distances = labels[i] == labels[j], metric_of_definition(points.astype(float), metric)
     assume(distances.any())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_pair_scale, "_MOST_DISTINCT", most_exact)
+        patch.setattr(pair_distances, "_MOST_DISTINCT", most_exact)
         pairs = PairDistances(points, labels, metric)
     # Distances of steps differ by up to 1e-5; those of far points can be nearer than that.
     near = 1e-12 if most_exact else 2e-3
@@ -115,7 +114,7 @@ def test_ties_and_far_origins_equal_scikit_learn(
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("most_exact", [1448, 0])
 def test_copies_match_at_every_threshold(monkeypatch, metric, most_exact):
-    monkeypatch.setattr(_pair_scale, "_MOST_DISTINCT", most_exact)
+    monkeypatch.setattr(pair_distances, "_MOST_DISTINCT", most_exact)
     rng = np.random.default_rng(0)
     unit = rng.normal(size=(40, 64))
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
@@ -129,7 +128,7 @@ def test_copies_match_at_every_threshold(monkeypatch, metric, most_exact):
 
 @pytest.mark.parametrize("most_exact", [1448, 0])
 def test_pairs_at_the_threshold_match(monkeypatch, most_exact):
-    monkeypatch.setattr(_pair_scale, "_MOST_DISTINCT", most_exact)
+    monkeypatch.setattr(pair_distances, "_MOST_DISTINCT", most_exact)
     grid = np.random.default_rng(0).integers(0, 4, (200, 3))
     labels = np.arange(200) % 5
     i, j = np.triu_indices(200, 1)
@@ -221,9 +220,7 @@ def test_counts_do_not_depend_on_blocks_and_groups(monkeypatch, num_classes):
     distances = pdist(embeddings.astype(float))
     i, j = np.triu_indices(len(labels), 1)
     whole = PairDistances(embeddings, labels)
-    for module in (_pair_scale, pair_distances):
-        monkeypatch.setattr(module, "SIDE", 17)
-    monkeypatch.setattr("gsp_tf.evaluation._class_pairs.SIDE", 17)
+    monkeypatch.setattr(pair_distances, "_SIDE", 17)
     monkeypatch.setattr(pair_distances, "_GROUPS", 5)
     pairs = PairDistances(embeddings, labels)
     thresholds = [pairs.at_false_match_rate(rate).threshold for rate in (0.3, 0.02)]

@@ -124,11 +124,11 @@ $(PML)/.installed: requirements-pml.txt
 	$(PML)/bin/python -m pip install -r requirements-pml.txt
 	touch $@
 
-$(INSTALLED): requirements.txt requirements-demo.txt setup.cfg pyproject.toml
+$(INSTALLED): requirements.txt requirements-demo.txt pyproject.toml
 	$(call install,requirements-demo.txt)
 	touch $@
 
-$(COMPLETE): requirements.txt requirements-test.txt setup.cfg pyproject.toml
+$(COMPLETE): requirements.txt requirements-test.txt pyproject.toml
 	test ! -x $(VENV)/bin/python || $(VENV)/bin/python -m pip uninstall --yes tensorflow-cpu
 	$(call install,requirements-test.txt)
 	touch $(INSTALLED) $@

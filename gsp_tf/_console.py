@@ -34,7 +34,7 @@ def _shortened(items: Sequence[object], limit: int) -> list[str]:
 
 
 def to_install(extra: str) -> str:
-    """Ends a sentence with how to install an extra of `setup.cfg`."""
+    """Ends a sentence with how to install an extra of `pyproject.toml`."""
     return f'pip install ".[{extra}]" in a checkout of gsp_tf'
 
 

@@ -1,12 +1,13 @@
 """The wheel and the sdist: what is in them, and what they say about the library."""
 
-import configparser
 import email
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -16,10 +17,11 @@ import yaml
 import gsp_tf
 
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 BUILD = """
 import sys
-from setuptools import build_meta
-getattr(build_meta, f"build_{sys.argv[1]}")(sys.argv[2])
+from hatchling import build
+getattr(build, f"build_{sys.argv[1]}")(sys.argv[2])
 """
 
 
@@ -84,7 +86,16 @@ def test_the_sdist_holds_what_a_reader_wants(sdist):
     with tarfile.open(sdist) as archive:
         names = {Path(name).name for name in archive.getnames()}
     assert {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"} <= names
-    assert {"setup.cfg", "pyproject.toml"} <= names
+    assert "pyproject.toml" in names
+
+
+def test_a_build_gives_the_same_bytes_again(sdist, tmp_path):
+    source = sdist.parents[1] / "source"
+    for path in source.rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    assert build("sdist", source, tmp_path).read_bytes() == sdist.read_bytes()
+    wheels = [build("wheel", source, tmp_path / name) for name in ("one", "two")]
+    assert wheels[0].read_bytes() == wheels[1].read_bytes()
 
 
 def test_the_readme_is_rendered_before_a_release():
@@ -101,18 +112,15 @@ def test_one_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)[1]
     assert citation["version"] == newest == gsp_tf.__version__
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    assert config["metadata"]["version"] == "attr: gsp_tf._version.__version__"
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert PROJECT["tool"]["hatch"]["version"]["path"] == "gsp_tf/_version.py"
 
 
 def test_the_demo_installs_what_the_library_needs_and_no_more():
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
+    def names(lines):
+        found = {re.match(r"[\w-]+", line)[0] for line in lines if line[0] not in "#-"}
+        return found - {"tensorflow-cpu"}
 
-    def names(text):
-        lines = [line for line in text.splitlines() if line and line[0] not in "#-"]
-        return {re.match(r"[\w-]+", line)[0] for line in lines} - {"tensorflow-cpu"}
-
-    demo = "\n".join((ROOT / f"requirements{end}.txt").read_text("utf-8") for end in ("", "-demo"))
-    assert names(demo) == names(config["options"]["install_requires"])
+    files = [ROOT / f"requirements{end}.txt" for end in ("", "-demo")]
+    lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
+    assert names(lines) == names(PROJECT["project"]["dependencies"])

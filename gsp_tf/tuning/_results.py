@@ -1,8 +1,12 @@
-"""What a search leaves: its trials as a table, a page and the best recipe."""
+"""What a search leaves: its trials as a table, a page of optuna's plots and the best recipe."""
 
 import csv
 import io
+import warnings
 
+import matplotlib
+from markupsafe import Markup
+from matplotlib import pyplot
 from rich.console import Console
 from rich.table import Table
 
@@ -10,108 +14,115 @@ from gsp_tf._files import csv_cell, replace_text
 from gsp_tf.recipe import save_recipe
 from gsp_tf.runs import RunFolder
 from gsp_tf.tuning._storage import import_optuna
-from gsp_tf.visual import (
-    TrialResult,
-    display_name,
-    short_names,
-    value_text,
-    write_tuning_page,
-)
+from gsp_tf.visual import display_name, inline_svg, page_template
 
 _FEWEST_FOR_IMPORTANCE = 10
 _SHOWN = 10
+_STATES = {"FAIL": "failed", "WAITING": "running"}
 
 
-def trial_results(study, space):
-    """What the study knows about its trials, by number."""
-    states = {"FAIL": "failed", "WAITING": "running"}
-    return [
-        TrialResult(
-            number=trial.number,
-            state=states.get(trial.state.name, trial.state.name.lower()),
-            value=trial.value,
-            values=space.values(trial.params),
-            by_epoch=dict(trial.intermediate_values),
-            untrained=trial.user_attrs.get("untrained"),
-            best_epoch=trial.user_attrs.get("best_epoch"),
-            seconds=trial.user_attrs.get("seconds"),
-            note=trial.user_attrs.get("note", ""),
-        )
-        for trial in study.trials
-    ]
+def state_of(trial):
+    """How a trial of optuna ended, in a word."""
+    return _STATES.get(trial.state.name, trial.state.name.lower())
 
 
-def best_of(results):
+def best_of(trials):
     """The best complete trial, the first of equal ones; `None` without one."""
-    complete = [result for result in results if result.state == "complete"]
-    return max(complete, key=lambda result: result.value, default=None)
+    complete = [trial for trial in trials if state_of(trial) == "complete"]
+    return max(complete, key=lambda trial: trial.value, default=None)
 
 
 def write_results(path, study, space, recipe, objective):
     """Write the table, the best recipe and the page; drop what only running trials need."""
-    results = trial_results(study, space)
-    best = best_of(results)
-    _write_table(path / "trials.csv", results, space.names, objective)
+    trials = study.trials
+    best = best_of(trials)
+    rows = [_row(trial, space.names, objective) for trial in trials]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(rows[0])
+    writer.writerows(map(csv_cell, row.values()) for row in rows)
+    replace_text(path / "trials.csv", text.getvalue())
     if best is not None:
-        save_recipe(space.recipe(recipe, best.values), path / "best.yaml")
-    logs = [name for name in space.names if space.is_log(name)]
-    page = path / "report.html", f"Search for {recipe.name}", objective, results, logs
-    write_tuning_page(*page, importance(study, results))
-    for result in results:
-        folder = RunFolder(study.place(result.number))
-        if result.state != "running":
+        save_recipe(space.recipe(recipe, space.values(best.params)), path / "best.yaml")
+    page = page_template("tuning.html").render(
+        title=f"Search for {recipe.name}",
+        objective=display_name(objective.removeprefix("val_")),
+        figures=[] if best is None else figures(study.study, space.names, objective),
+        columns=list(rows[0]),
+        rows=[list(map(_text, row.values())) for row in _ranked(rows, objective)],
+    )
+    replace_text(path / "report.html", page)
+    for trial in trials:
+        folder = RunFolder(study.place(trial.number))
+        if state_of(trial) != "running":
             folder.checkpoint_path.unlink(missing_ok=True)
-        if result.state != "running" and result is not best:
+        if state_of(trial) != "running" and trial is not best:
             folder.model_path.unlink(missing_ok=True)
 
 
-def _write_table(path, results, fields, objective):
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    counts = "untrained", "best_epoch", "epochs", "seconds", "note"
-    writer.writerow(["trial", "state", objective, *counts, *fields])
-    for one in results:
-        trained = one.value, one.untrained, one.best_epoch, len(one.by_epoch)
-        numbers = one.number, one.state, *trained, one.seconds, one.note
-        values = [one.values.get(name) for name in fields]
-        values = [value if _is_scalar(value) else value_text(value) for value in values]
-        writer.writerow(map(csv_cell, [*numbers, *values]))
-    replace_text(path, text.getvalue())
+def _row(trial, fields, objective):
+    """A trial in the table, by column."""
+    attributes = trial.user_attrs
+    return {
+        "trial": trial.number,
+        "state": state_of(trial),
+        objective: trial.value,
+        "untrained": attributes.get("untrained"),
+        "best_epoch": attributes.get("best_epoch"),
+        "epochs": len(trial.intermediate_values),
+        "seconds": attributes.get("seconds"),
+        "note": attributes.get("note", ""),
+        **{name: trial.params.get(name) for name in fields},
+    }
 
 
-def importance(study, results):
-    """The share of the variance that each field explains; `None` for few trials."""
-    complete = [result for result in results if result.state == "complete"]
-    values = {result.value for result in complete}
-    if min(len(complete), len(values)) < _FEWEST_FOR_IMPORTANCE or len(results[0].values) < 2:
-        return None
-    evaluator = import_optuna().importance.FanovaImportanceEvaluator(seed=0)
-    return import_optuna().importance.get_param_importances(study.study, evaluator=evaluator)
+def _ranked(rows, objective):
+    """Complete trials first, the best of them first."""
+    states = ("complete", "pruned", "running", "failed")
+    return sorted(rows, key=lambda row: (states.index(row["state"]), -(row[objective] or 0)))
 
 
-def print_trials(path, results, fields, objective):
+def _text(value):
+    """A cell as text."""
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def figures(study, fields, objective):
+    """Optuna's plots of a study with a complete trial, as SVG."""
+    optuna = import_optuna()
+    plots, name = optuna.visualization.matplotlib, display_name(objective.removeprefix("val_"))
+    with warnings.catch_warnings(), matplotlib.rc_context():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        drawn = [
+            plots.plot_optimization_history(study, target_name=name),
+            plots.plot_intermediate_values(study),
+            *(plots.plot_slice(study, [field], target_name=name) for field in fields),
+        ]
+        complete = study.get_trials(False, (optuna.trial.TrialState.COMPLETE,))
+        values = {trial.value for trial in complete}
+        if len(fields) > 1 and min(len(complete), len(values)) >= _FEWEST_FOR_IMPORTANCE:
+            evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+            drawn.append(plots.plot_param_importances(study, evaluator, target_name=name))
+        shown = [Markup(inline_svg(axes.figure)) for axes in drawn]
+        for axes in drawn:
+            pyplot.close(axes.figure)
+    return shown
+
+
+def print_trials(path, trials, fields, objective):
     """Print the best trials and where the results are."""
-    shown = [result for result in results if result.value is not None]
-    shown.sort(key=lambda result: (result.state != "complete", -result.value))
-    table = Table(title=f"{len(results)} trials, {objective}")
-    for name in ("trial", objective.removeprefix("val_"), "epoch 0", "best epoch"):
-        table.add_column(display_name(name), justify="right")
-    table.add_column("state")
-    for name in short_names(fields):
-        table.add_column(name, justify="right")
-    for result in shown[:_SHOWN]:
-        values = [value_text(result.values.get(name)) for name in fields]
-        before = "–" if result.untrained is None else f"{result.untrained:.4f}"
-        counts = str(result.number), f"{result.value:.4f}", before, result.best_epoch_text
-        table.add_row(*counts, result.state, *values)
+    rows = [_row(trial, fields, objective) for trial in trials]
+    rows = [row for row in _ranked(rows, objective) if row[objective] is not None][:_SHOWN]
+    columns = ["trial", objective, "untrained", "best_epoch", "epochs", "state", *fields]
+    table = Table(*columns, title=f"{len(trials)} trials, {objective}")
+    for row in rows:
+        table.add_row(*(_text(row[column]) for column in columns))
     Console().print(table)
-    for result in shown[:_SHOWN]:
-        if result.note:
-            print(f"Trial {result.number}: {result.note}.")
+    for row in rows:
+        if row["note"]:
+            print(f"Trial {row['trial']}: {row['note']}.")
     print(f"Report: {path / 'report.html'}")
-    if best_of(results) is not None:
+    if best_of(trials) is not None:
         print(f"The best recipe: gsp-tf train {path / 'best.yaml'}")
-
-
-def _is_scalar(value):
-    return value is None or isinstance(value, bool | int | float | str)

@@ -4,7 +4,7 @@ import dataclasses
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import keras
 import numpy as np
@@ -14,10 +14,12 @@ from gsp_tf._files import advising, locked, read_sealed_text, replace_bytes, sea
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe import Recipe, compose, load_values, recipe_values, resolved
 from gsp_tf.runs import Run, RunFolder, Splits, load_splits, reason
-from gsp_tf.tuning._results import best_of, print_trials, trial_results, write_results
+from gsp_tf.tuning._results import best_of, print_trials, state_of, write_results
 from gsp_tf.tuning._storage import Study, import_optuna
 from gsp_tf.tuning.space import TuningSpace
-from gsp_tf.visual import TrialResult, value_text
+
+if TYPE_CHECKING:
+    import optuna
 
 _TRIALS = 20
 _AN_EPOCH = "1 or more in a search, which judges trials by their epochs"
@@ -196,11 +198,10 @@ class Tuning:
         is_search = self._settings_path.exists()
         return f"Free some space, then continue with {self._command}" if is_search else ""
 
-    def results(self) -> list[TrialResult]:
-        """The trials so far, by number."""
-        if not self._settings_path.exists():
-            return []
-        return trial_results(self._study(), self.space)
+    @property
+    def study(self) -> "optuna.Study":
+        """The study of optuna, for its trials and plots; parameters are the searched fields."""
+        return self._study().study
 
     def best_recipe(self) -> Recipe:
         """The recipe of the best trial, under the name of the recipe that was changed.
@@ -208,14 +209,14 @@ class Tuning:
         Raises:
             ValueError: if no trial is complete.
         """
-        best = best_of(self.results())
+        best = best_of(self.study.trials) if self._settings_path.exists() else None
         if best is None:
             raise ValueError(f"{self.path} has no complete trial yet.")
-        return self.space.recipe(self.recipe, best.values)
+        return self.space.recipe(self.recipe, self.space.values(best.params))
 
     def show(self) -> None:
         """Print the best trials and where the results are."""
-        print_trials(self.path, self.results(), self.space.names, self.objective)
+        print_trials(self.path, self.study.trials, self.space.names, self.objective)
 
     def _write(self, study):
         write_results(self.path, study, self.space, self.recipe, self.objective)
@@ -243,7 +244,7 @@ class Tuning:
     def _run_trial(self, study, trial):
         """Train a trial and tell the study how it ended; true if it was interrupted."""
         values = self.space.suggest(trial)
-        shown = ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
+        shown = ", ".join(f"{name}={value}" for name, value in trial.params.items())
         print(f"\nTrial {trial.number} of {self._trials}: {shown}", flush=True)
         states = import_optuna().trial.TrialState
         try:
@@ -292,9 +293,8 @@ class Tuning:
         print(f"Trial {trial.number} failed: {message}", file=sys.stderr, flush=True)
         trial.set_user_attr("note", message)
         study.study.tell(trial, state=state)
-        results = trial_results(study, self.space)
-        failures = [result for result in results if result.state == "failed"]
-        if len(failures) >= _MOST_FAILURES and best_of(results) is None:
+        failures = [one for one in study.trials if state_of(one) == "failed"]
+        if len(failures) >= _MOST_FAILURES and best_of(study.trials) is None:
             raise ValueError(f"The first {len(failures)} trials failed, the last one so: {message}")
 
 

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
         run_style,
         transparent_figure,
     )
-    from gsp_tf.visual.tuning_page import TrialResult, short_names, value_text, write_tuning_page
 
 __all__ = [
     "CLASS_COLORS",
@@ -70,7 +69,6 @@ __all__ = [
     "TILE_PIXELS",
     "RunSummary",
     "Tile",
-    "TrialResult",
     "array_tile",
     "attribute_histograms",
     "class_by_class",
@@ -94,18 +92,15 @@ __all__ = [
     "project",
     "prototype_colors",
     "run_style",
-    "short_names",
     "strongest_images",
     "thumbnail",
     "training_curves",
     "transparent_figure",
-    "value_text",
     "view_gallery",
     "weight_spread",
     "write_gallery_page",
     "write_report",
     "write_search_page",
-    "write_tuning_page",
 ]
 
 import_lazily(__name__)

@@ -8,7 +8,6 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
-import optuna
 import processes
 import pytest
 from digit_runs import run_command
@@ -16,7 +15,7 @@ from digit_runs import run_command
 from gsp_tf.recipe import ProtocolRecipe, Recipe, TrainingRecipe, load_recipe, save_recipe
 from gsp_tf.runs import Run, RunFolder
 from gsp_tf.tuning import Tuning
-from gsp_tf.tuning._results import importance, trial_results
+from gsp_tf.tuning._results import figures, state_of
 
 DIM = {"embedding.dim": [4, 8, 16, 32]}
 MAP = "val_map_at_r"
@@ -57,8 +56,7 @@ def training(monkeypatch):
 
     monkeypatch.setattr(Run, "fit", fit)
     monkeypatch.setattr(Tuning, "splits", None)
-    monkeypatch.setattr("gsp_tf.tuning._results.write_tuning_page", lambda *page: None)
-    monkeypatch.setattr("gsp_tf.tuning._results.importance", lambda *given: None)
+    monkeypatch.setattr("gsp_tf.tuning._results.figures", lambda *given: [])
     monkeypatch.setattr("keras.backend.clear_session", lambda: None)  # nothing was built
     return given
 
@@ -74,31 +72,23 @@ def test_a_trial_has_the_objective_of_its_best_epoch(training, tmp_path, capsys)
     training.statuses = {1: "diverged"}
     search = tuning(tmp_path)
     assert search.run(trials=3)
-    results = search.results()
+    results = search.study.trials
     assert [result.value for result in results] == [0.6, 0.05, 0.4]  # not the 0.1 before training
-    assert [list(result.by_epoch.values()) for result in results] == curves
-    assert [list(result.by_epoch) for result in results] == [[1, 2, 3], [1, 2], [1, 2]]
-    assert [(result.untrained, result.best_epoch) for result in results] == [
-        (0.1, 2),
-        (0.1, 2),
-        (0.1, 2),
-    ]
-    assert [result.seconds for result in results] == [1.5] * 3
+    assert [list(result.intermediate_values.values()) for result in results] == curves
+    assert [list(result.intermediate_values) for result in results] == [[1, 2, 3], [1, 2], [1, 2]]
     untrained = "the loss was not finite; no epoch was better than the untrained model"
-    assert [result.note for result in results] == ["", untrained, ""]
-    stored = Tuning(search.path)._study().trials
+    assert [result.user_attrs.get("note", "") for result in results] == ["", untrained, ""]
     rows = list(csv.DictReader((search.path / "trials.csv").open()))
-    assert [trial.value for trial in stored] == [float(row[MAP]) for row in rows]
-    assert [trial.value for trial in stored] == [result.value for result in results]
+    assert [float(row[MAP]) for row in rows] == [result.value for result in results]
     counted = [(row["untrained"], row["best_epoch"], row["epochs"]) for row in rows]
     assert counted == [("0.1", "2", "3"), ("0.1", "2", "2"), ("0.1", "2", "2")]
     search.show()
     printed = capsys.readouterr().out
-    assert f"Trial 1: {untrained}." in printed and "0.0500" in printed
-    assert "epoch 0" in printed and "0.1000" in printed and "2 of 3" in printed
+    assert f"Trial 1: {untrained}." in printed and " 0.05 " in printed
+    assert "untrained" in printed and " 0.1 " in printed
     other = Tuning(tmp_path / "other", Recipe(), DIM, objective="val_recall_at_1")
     other.run(trials=2)
-    assert [result.value for result in other.results()] == [pytest.approx(0.4), 0.95]
+    assert [result.value for result in other.study.trials] == [pytest.approx(0.4), 0.95]
 
 
 def test_a_search_judges_epochs(training, tmp_path):
@@ -107,7 +97,7 @@ def test_a_search_judges_epochs(training, tmp_path):
         Tuning(tmp_path / "none", untrained, DIM)
     search = Tuning(tmp_path / "some", untrained, {"training.epochs": [0, 1, 2, 3]})
     search.run(trials=6)
-    states = {result.values["training.epochs"]: result.state for result in search.results()}
+    states = {result.params["training.epochs"]: state_of(result) for result in search.study.trials}
     assert len(states) > 1
     assert all(state == ("complete" if epochs else "failed") for epochs, state in states.items())
 
@@ -125,7 +115,7 @@ def test_a_search_that_continues_has_the_trials_that_it_was_asked_for(training, 
     assert run_command("tune", "--resume", path, "--trials", "5") == 130
     training.statuses = {}
     assert run_command("tune", "--resume", path) == 0
-    assert len(Tuning(path).results()) == 5
+    assert len(Tuning(path).study.trials) == 5
 
 
 @pytest.mark.parametrize("stopped_at", ["tuning.yaml", "study.db", "trials.csv"])
@@ -150,7 +140,9 @@ def test_a_search_that_was_stopped_at_a_file_continues(
         assert tuning(tmp_path).run(trials=2)
     else:
         assert run_command("tune", "--resume", tmp_path / "tuned") == 0
-    assert [result.state for result in Tuning(tmp_path / "tuned").results()] == ["complete"] * 2
+    assert [state_of(result) for result in Tuning(tmp_path / "tuned").study.trials] == [
+        "complete"
+    ] * 2
 
 
 def test_a_full_disk_says_how_to_continue_the_search(training, tmp_path):
@@ -164,15 +156,15 @@ def test_what_a_search_leaves(training, tmp_path, capsys):
     training.statuses = {2: "diverged"}
     search = tuning(tmp_path)
     search.run(trials=3)
-    best = search.results()[1]
+    best = search.study.trials[1]
     recipe = load_recipe(search.path / "best.yaml")
     assert recipe == search.best_recipe() and recipe.name == "birds"
-    assert recipe.embedding.dim == best.values["embedding.dim"]
+    assert recipe.embedding.dim == best.params["embedding.dim"]
     rows = list(csv.DictReader((search.path / "trials.csv").open()))
     assert [row["trial"] for row in rows] == ["0", "1", "2"]
     assert [row[MAP] for row in rows] == ["0.2", "0.6", "0.4"]
     assert [int(row["embedding.dim"]) for row in rows] == [
-        result.values["embedding.dim"] for result in search.results()
+        result.params["embedding.dim"] for result in search.study.trials
     ]
     assert rows[2]["note"] == "the loss was not finite"
     folders = [RunFolder(search.path / f"trials/000{number}") for number in range(3)]
@@ -188,13 +180,13 @@ def test_trials_behind_the_others_are_pruned(training, tmp_path):
     training.values = lambda number: [0.5 - 0.3 * (number == 6)] * 10
     search = tuning(tmp_path)
     search.run(trials=8)
-    states = [result.state for result in search.results()]
+    states = [state_of(result) for result in search.study.trials]
     assert states == ["complete"] * 6 + ["pruned"] + ["complete"]
-    assert len(search.results()[6].by_epoch) == 3  # after a quarter of ten epochs
-    assert search.results()[6].value == pytest.approx(0.2)
+    assert len(search.study.trials[6].intermediate_values) == 3  # after a quarter of ten epochs
+    assert search.study.trials[6].value == pytest.approx(0.2)
     unpruned = Tuning(tmp_path / "unpruned", Recipe(), DIM, pruning=False)
     unpruned.run(trials=7)
-    assert {result.state for result in unpruned.results()} == {"complete"}
+    assert {state_of(result) for result in unpruned.study.trials} == {"complete"}
 
 
 def test_trials_that_fail(training, tmp_path, capsys):
@@ -207,7 +199,9 @@ def test_trials_that_fail(training, tmp_path, capsys):
     }
     search = tuning(tmp_path)
     search.run(trials=4)
-    found = [(result.state, result.note) for result in search.results()]
+    found = [
+        (state_of(result), result.user_attrs.get("note", "")) for result in search.study.trials
+    ]
     assert found[:2] == [
         ("failed", "embedding.dim does not divide"),
         ("failed", "OOM when allocating"),
@@ -226,13 +220,13 @@ def test_an_interrupted_trial_is_the_next_one_of_a_search_that_continues(trainin
     training.statuses = {1: "interrupted"}
     assert not tuning(tmp_path).run(trials=3)
     search = Tuning(tmp_path / "tuned")
-    before = search.results()
-    assert [result.state for result in before] == ["complete", "running"]
+    before = search.study.trials
+    assert [state_of(result) for result in before] == ["complete", "running"]
     training.statuses = {}
     assert search.run(trials=3) and search.run(trials=3)
     assert training.begun == [0, 1, 1, 2]
-    assert search.results()[1].values == before[1].values
-    assert [result.state for result in search.results()] == ["complete"] * 3
+    assert search.study.trials[1].params == before[1].params
+    assert [state_of(result) for result in search.study.trials] == ["complete"] * 3
 
 
 def test_processes_share_the_trials_of_a_folder(training, tmp_path, locked_elsewhere):
@@ -244,7 +238,11 @@ def test_processes_share_the_trials_of_a_folder(training, tmp_path, locked_elsew
     training.errors = {}
     with locked_elsewhere(search.path / "trials/0001"):  # its process lives
         search.run(trials=3)
-        assert [result.state for result in search.results()] == ["complete", "running", "complete"]
+        assert [state_of(result) for result in search.study.trials] == [
+            "complete",
+            "running",
+            "complete",
+        ]
     search.run(trials=3)
     assert training.begun == [0, 1, 2, 1]
 
@@ -260,7 +258,7 @@ def test_values_do_not_depend_on_the_process(training, tmp_path, sampler, trials
         for count in calls:
             search.run(trials=count)
             search = Tuning(tmp_path / name)
-        found.append([result.values for result in search.results()])
+        found.append([result.params for result in search.study.trials])
     assert found[0] == found[1]
     rates = [values["training.learning_rate"] for values in found[0]]
     assert len(set(rates)) == trials
@@ -296,15 +294,17 @@ def test_a_killed_search_goes_on_and_never_looks_at_the_test_classes(
     assert killed.returncode == -signal.SIGKILL, killed.output
     second = RunFolder(path / "trials/0001")
     assert len(second.history()[MAP]) == 1
-    (before,) = [r.values for r in Tuning(path).results() if r.state == "running"]
-    (reported,) = [r.by_epoch for r in Tuning(path).results() if r.state == "running"]
+    (before,) = [r.params for r in Tuning(path).study.trials if state_of(r) == "running"]
+    (reported,) = [
+        r.intermediate_values for r in Tuning(path).study.trials if state_of(r) == "running"
+    ]
     assert list(reported) == [1]
     assert run_command("tune", "--resume", path) == 0
     printed = capsys.readouterr().out
     assert "Epoch 2/3" in printed and "Epoch 1/3" not in printed  # from the checkpoint
-    results = Tuning(path).results()
-    assert [result.state for result in results] == ["complete"] * 2
-    assert results[1].values == before and list(results[1].by_epoch) == [1, 2, 3]
+    results = Tuning(path).study.trials
+    assert [state_of(result) for result in results] == ["complete"] * 2
+    assert results[1].params == before and list(results[1].intermediate_values) == [1, 2, 3]
     assert "Search for digits" in (path / "report.html").read_text()
     for number in range(2):
         folder = RunFolder(path / f"trials/000{number}")
@@ -312,7 +312,7 @@ def test_a_killed_search_goes_on_and_never_looks_at_the_test_classes(
         assert "test" not in folder.metrics() and not folder.embeddings_path.exists()
     best = max(results, key=lambda result: result.value)
     found = load_recipe(path / "best.yaml").loss.arguments["temperature"]
-    assert found == best.values["loss.temperature"]
+    assert found == best.params["loss.temperature"]
 
 
 @pytest.mark.parametrize(
@@ -367,18 +367,16 @@ def test_trials_share_images_unless_they_prepare_them_otherwise(tmp_path):
         assert tuned._has_the_images_of(recipe) == (resize is None)
 
 
-def test_importance_of_fields(training, tmp_path):
+def test_the_page_has_optunas_plots_and_what_matters_from_ten_trials_on(training, tmp_path):
     fields = {"training.learning_rate": {"low": 0.01, "high": 1.0}, **DIM}
     search = Tuning(tmp_path / "tuned", Recipe(), fields, sampler="random", pruning=False)
-    assert search.results() == []
     search.path.mkdir()
-    study = search._study()
-    study.study.sampler = optuna.samplers.RandomSampler(seed=0)
-    for _ in range(12):
-        trial = study.study.ask()
+    study = search.study
+    for number in range(12):
+        if number in (1, 11):
+            drawn = figures(study, search.space.names, MAP)
+            assert len(drawn) == 4 + (number == 11) and all("<svg" in text for text in drawn)
+        trial = study.ask()
         values = search.space.suggest(trial)
-        study.study.tell(trial, values["training.learning_rate"])
-    results = trial_results(study, search.space)
-    found = importance(study, results)
-    assert found["training.learning_rate"] > 0.8 > found["embedding.dim"]
-    assert importance(study, results[:9]) is None
+        trial.report(0.0, 1)
+        study.tell(trial, values["training.learning_rate"])

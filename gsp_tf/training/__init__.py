@@ -21,7 +21,7 @@ from gsp_tf.training.proxy_pool import ProxyPool
 from gsp_tf.training.schedule import Schedule
 from gsp_tf.training.softmax_classifier import SoftmaxClassifier
 from gsp_tf.training.stop_on_nan import StopOnNaN
-from gsp_tf.training.trackers import MlflowTracker, Tracker, WandbTracker
+from gsp_tf.training.trackers import MlflowTracker, WandbTracker
 
 __all__ = [
     "ChanceConstrainedTrainer",
@@ -36,7 +36,6 @@ __all__ = [
     "Schedule",
     "SoftmaxClassifier",
     "StopOnNaN",
-    "Tracker",
     "WandbTracker",
     "add_lora",
     "averaged_weights",

@@ -1,41 +1,25 @@
-"""Callbacks that send a training to an experiment tracker, through the tracker's own callback."""
+"""Runs of experiment trackers, which get their epochs by the tracker's own Keras callback."""
 
 import abc
 import contextlib
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import keras
 
 from gsp_tf._console import to_install
 from gsp_tf._names import flattened
-from gsp_tf._typing import PathLike
 
 _PARAMS_PER_CALL = 100  # MLflow's limit
 
 
-class Tracker(keras.callbacks.Callback, abc.ABC):
-    """Base of callbacks that fill a run of an experiment tracker by the tracker's own callback.
+class _Tracker(keras.callbacks.Callback, abc.ABC):
+    """A run of a tracker: it is opened, gets epochs and results, and is closed."""
 
-    The tracker counts epochs from 1; 0 is before training. If it fails during training, a warning
-    says so, and the training continues without it. A subclass names the `package` and has
-    `_opened`, `_log` and `_close`.
-
-    Attributes:
-        package: the package of the tracker.
-
-    Raises:
-        ImportError: if the package is not installed.
-
-    Example:
-        tracker.open("GSP, seed 0", {"learning_rate": 1e-3})
-        model.fit(batches, epochs=10, callbacks=[evaluation, tracker])
-        tracker.log_results({"test/map_at_r": 0.31})
-        tracker.close()
-    """
+    # The tracker counts epochs from 1; 0 is before training. If it fails during training, a warning
+    # says so, and the training continues without it.
 
     package = ""
 
@@ -48,70 +32,36 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
                 f"{type(self).__name__} needs {self.package}: {to_install('trackers')}."
             )
 
-    def open(
-        self,
-        name: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        run_id: str | None = None,
-        folder: PathLike | None = None,
-    ) -> str:
-        """Opens a run of the tracker, or continues one; `fit` opens a nameless run otherwise.
-
-        Args:
-            name: name of a new run.
-            parameters: values that are shown with the run, as nested dicts.
-            run_id: a run to continue; `None` opens a new one.
-            folder: folder for the tracker's own files, if it has any.
-
-        Returns:
-            The identifier of the run, for `run_id`.
-        """
+    def open(self, name, parameters, run_id, folder):
+        """Open a run of the tracker with nested parameters, or continue one; its identifier."""
         with self._explaining("opens no run"):
-            run_id, self._epochs = self._opened(name, dict(parameters or {}), run_id, folder)
+            run_id, self._epochs = self._opened(name, parameters, run_id, folder)
         self._has_failed = False
         return run_id
 
-    def log_untrained(self, metrics: Mapping[str, float]) -> None:
-        """Adds the values before training to the open run, as its epoch 0.
+    def log_untrained(self, metrics):
+        """Add the values before training to the open run, once `fit` has begun, as its epoch 0."""
+        self._send(0, metrics)
 
-        Call it when `fit` has begun: the tracker reads the compiled model.
-
-        Args:
-            metrics: numbers by name, such as those of `RetrievalEvaluation.evaluate`.
-        """
-        self._send(0, dict(metrics))
-
-    def log_results(self, metrics: Mapping[str, float]) -> None:
-        """Adds the results of an evaluation to the open run.
-
-        Args:
-            metrics: numbers by name, such as `{"test/map_at_r": 0.3}`.
-        """
+    def log_results(self, metrics):
+        """Add the results of an evaluation to the open run."""
         if not self._has_failed:
             with self._explaining("does not take the results"):
-                self._log(dict(metrics))
+                self._log(metrics)
 
-    def close(self, status: Literal["finished", "interrupted", "failed"] = "finished") -> None:
-        """Ends the run, if one is open, and waits until the tracker has all of it.
-
-        Args:
-            status: how the training ended.
-        """
+    def close(self, status):
+        """End the run, if one is open: "finished", "interrupted" or "failed"."""
         if self._epochs is not None:
             self._epochs = None
             quiet = contextlib.suppress(OSError if self._has_failed else ())
             with quiet, self._explaining("does not end its run"):
                 self._close(status)
 
-    def on_train_begin(self, logs: dict | None = None) -> None:
-        if self._epochs is None:
-            self.open()
-
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self._send(epoch + 1, logs)
 
     def _send(self, epoch, logs):
-        """Sends an epoch, unless an earlier one has failed."""
+        """Send an epoch, unless an earlier one has failed."""
         if self._has_failed:
             return
         try:
@@ -125,7 +75,7 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
 
     @contextlib.contextmanager
     def _explaining(self, problem):
-        """Turns what the tracker raises into one sentence."""
+        """Turn what the tracker raises into one sentence."""
         try:
             yield
         except Exception as error:  # trackers and their connections raise all kinds
@@ -143,12 +93,10 @@ class Tracker(keras.callbacks.Callback, abc.ABC):
     def _close(self, status): ...
 
 
-class WandbTracker(Tracker):
-    """Sends a training to Weights & Biases, through its `WandbMetricsLogger`.
+class WandbTracker(_Tracker):
+    """The runs of a recipe at Weights & Biases, through its `WandbMetricsLogger`.
 
-    Each epoch's logs appear as `epoch/...`, from epoch 1 on. Put the callback after those that add
-    to the logs, such as `RetrievalEvaluation`. The package and the key come from the extra
-    `[trackers]` and `wandb login`.
+    In a `fit` of your own, use `wandb.init` and `wandb.integration.keras.WandbMetricsLogger`.
 
     Args:
         project: project of the run.
@@ -161,11 +109,7 @@ class WandbTracker(Tracker):
         ImportError: if the package wandb is not installed.
 
     Example:
-        tracker = WandbTracker(project="birds")
-        tracker.open("GSP, seed 0", {"learning_rate": 1e-3})
-        model.fit(batches, epochs=10, callbacks=[evaluation, tracker])
-        tracker.log_results({"test/map_at_r": 0.31})
-        tracker.close()
+        callbacks: {wandb: {project: birds}}
     """
 
     package = "wandb"
@@ -178,19 +122,13 @@ class WandbTracker(Tracker):
         mode: Literal["online", "offline", "disabled"] | None = None,
     ):
         super().__init__()
-        self.project = project
-        self.entity = entity
-        self.group = group
-        self.mode = mode
+        self.place = {"project": project, "entity": entity, "group": group, "mode": mode}
 
     def _opened(self, name, parameters, run_id, folder):
         import wandb
 
         self._run = wandb.init(
-            project=self.project,
-            entity=self.entity,
-            group=self.group,
-            mode=self.mode,
+            **self.place,
             name=name,
             config=parameters,
             allow_val_change=True,  # a run that continues may have more epochs
@@ -208,12 +146,12 @@ class WandbTracker(Tracker):
         self._run.finish(exit_code=0 if status == "finished" else 1)
 
 
-class MlflowTracker(Tracker):
-    """Sends a training to MLflow, through its `MlflowCallback`.
+class MlflowTracker(_Tracker):
+    """The runs of a recipe at MLflow, through its `MlflowCallback`.
 
-    Put the callback after those that add to the logs, such as `RetrievalEvaluation`. The extra
-    `[trackers]` installs mlflow-skinny, which reaches a tracking server. A database or files on
-    this machine need the package mlflow.
+    The extra `[trackers]` installs mlflow-skinny, which reaches a tracking server. A database or
+    files on this machine need the package mlflow. In a `fit` of your own, use `mlflow.start_run`
+    and `mlflow.keras.MlflowCallback`.
 
     Args:
         experiment: experiment of the run; it is made if it does not exist.
@@ -224,19 +162,14 @@ class MlflowTracker(Tracker):
         ImportError: if the package mlflow is not installed.
 
     Example:
-        tracker = MlflowTracker("birds", tracking_uri="http://127.0.0.1:5000")
-        tracker.open("GSP, seed 0", {"learning_rate": 1e-3})
-        model.fit(batches, epochs=10, callbacks=[evaluation, tracker])
-        tracker.log_results({"test/map_at_r": 0.31})
-        tracker.close()
+        callbacks: {mlflow: {experiment: birds, tracking_uri: "http://127.0.0.1:5000"}}
     """
 
     package = "mlflow"
 
     def __init__(self, experiment: str = "gsp_tf", tracking_uri: str | None = None):
         super().__init__()
-        self.experiment = experiment
-        self.tracking_uri = tracking_uri
+        self.experiment, self.tracking_uri = experiment, tracking_uri
 
     def _opened(self, name, parameters, run_id, folder):
         import mlflow

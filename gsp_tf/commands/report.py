@@ -6,13 +6,13 @@ import warnings
 def command(runs: list[str], *, out: str = "tables"):
     """Compare runs in one table.
 
-    The table has methods as rows and data sets as columns, in Markdown, CSV and LaTeX. Runs with
+    The table has methods as rows and data sets as columns, in Markdown and CSV. Runs with
     the same name and different seeds become a mean and a standard deviation. Folders without
     results are left out with a note; interrupted runs are marked.
 
     Args:
         runs: Run folders.
-        out: Folder for table.md, table.csv and table.tex.
+        out: Folder for table.md and table.csv.
     """
     from gsp_tf.runs import Comparison
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
@@ -174,34 +173,11 @@ class Comparison:
             writer.writerow([csv_cell(method), *values, *counts])
         return text.getvalue()
 
-    def latex(self) -> str:
-        """The table as LaTeX, for the package booktabs."""
-        lines = [f"\\begin{{tabular}}{{l{'c' * len(self.columns)}}}", "\\toprule"]
-        for depth in (1, 2):
-            groups = _groups([column[:depth] for column in self.columns])
-            lines.append(
-                "".join(
-                    f" & \\multicolumn{{{count}}}{{c}}{{{_escape(key[-1])}}}"
-                    for key, count in groups
-                )
-                + " \\\\"
-            )
-            lines.append(_rules([count for _, count in groups]))
-        lines.append(" & ".join(["method", *(c.metric for c in self.columns)]) + " \\\\")
-        lines.append("\\midrule")
-        for method in self.rows:
-            cells = [_in_latex(text) for text in self._texts(method)]
-            lines.append(" & ".join([_escape(method), *cells]) + " \\\\")
-        lines.append("\\bottomrule")
-        for note in map(_in_latex, map(_escape, self._footnotes())):
-            lines.append(f"\\multicolumn{{{1 + len(self.columns)}}}{{l}}{{{note}}} \\\\")
-        return "\n".join([*lines, "\\end{tabular}", ""])
-
     def write(self, folder: PathLike) -> list[Path]:
-        """Write `table.md`, `table.csv` and `table.tex` to a folder and return their paths."""
+        """Write `table.md` and `table.csv` to a folder and return their paths."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        texts = {"md": self.markdown(), "csv": self.csv(), "tex": self.latex()}
+        texts = {"md": self.markdown(), "csv": self.csv()}
         paths = {folder / f"table.{suffix}": text for suffix, text in texts.items()}
         for path, text in paths.items():
             replace_text(path, text)
@@ -338,29 +314,3 @@ def _over_runs(cells):
     means = [cell.mean for cell in cells]
     marks = "".join(mark for mark in _MARKS if any(mark in cell.marks for cell in cells))
     return _Cell(statistics.mean(means), statistics.stdev(means), marks)
-
-
-def _groups(keys):
-    """Each series of equal neighbouring keys, with its length."""
-    return [(key, len(list(equal))) for key, equal in itertools.groupby(keys)]
-
-
-def _rules(counts):
-    """Rules under groups of columns; the first column holds the methods."""
-    rules, start = [], 2
-    for count in counts:
-        rules.append(f"\\cmidrule(lr){{{start}-{start + count - 1}}}")
-        start += count
-    return "".join(rules)
-
-
-def _in_latex(text):
-    signs = {"±": "\\pm", "†": "^\\dagger", "‡": "^\\ddagger", "§": "^\\S"}
-    return text.translate({ord(sign): f"${latex}$" for sign, latex in signs.items()})
-
-
-def _escape(text):
-    """The text with LaTeX's special characters escaped."""
-    special = {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
-    special |= {character: f"\\{character}" for character in "&%$#_{}"}
-    return "".join(special.get(character, character) for character in text)

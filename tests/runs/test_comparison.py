@@ -131,38 +131,14 @@ def test_the_csv_has_every_number(run):
     assert rows[2][1:] == ["100.0", "", "50.0", "", "0", "0", "0"]
 
 
-def test_latex(run):
-    paths = [run("C2 & 50%_x", 0.2, "mlrc", std=0.01), run("MS", 0.3, "mlrc", path="a/SOP")]
-    assert Comparison(paths).latex() == "\n".join(
-        [
-            r"\begin{tabular}{lcccccccc}",
-            r"\toprule",
-            r" & \multicolumn{4}{c}{CUB} & \multicolumn{4}{c}{SOP} \\",
-            r"\cmidrule(lr){2-5}\cmidrule(lr){6-9}",
-            r" & \multicolumn{2}{c}{512D} & \multicolumn{2}{c}{128D}"
-            r" & \multicolumn{2}{c}{512D} & \multicolumn{2}{c}{128D} \\",
-            r"\cmidrule(lr){2-3}\cmidrule(lr){4-5}\cmidrule(lr){6-7}\cmidrule(lr){8-9}",
-            r"method & P@1 & MAP@R & P@1 & MAP@R & P@1 & MAP@R & P@1 & MAP@R \\",
-            r"\midrule",
-            r"C2 \& 50\%\_x & 40.00 $\pm$ 2.00 & 20.00 $\pm$ 1.00 & 20.00 $\pm$ 2.00"
-            r" & 10.00 $\pm$ 1.00 & – & – & – & – \\",
-            r"MS & – & – & – & – & 60.00 & 30.00 & 30.00 & 15.00 \\",
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
-
-
 def test_tables_are_written(run, tmp_path):
     comparison = Comparison([run("GSP", 0.2)])
     paths = comparison.write(tmp_path / "some" / "tables")
-    assert [path.name for path in paths] == ["table.md", "table.csv", "table.tex"]
+    assert [path.name for path in paths] == ["table.md", "table.csv"]
     assert paths[0].read_text("utf-8") == comparison.markdown()
     assert sorted(path.name for path in paths[0].parent.iterdir()) == [
         "table.csv",
         "table.md",
-        "table.tex",
     ]
 
 
@@ -208,8 +184,6 @@ def test_interrupted_runs_are_marked(run):
     ]
     rows = list(csv.reader(io.StringIO(comparison.csv())))
     assert [row[-3] for row in rows] == ["interrupted runs", "1", "0"]
-    assert f"$\\pm$ {deviation:.2f}$^\\dagger$ \\\\" in comparison.latex()
-    assert "\\multicolumn{3}{l}{$^\\dagger$ training was interrupted: " in comparison.latex()
 
 
 def test_runs_that_keep_the_untrained_model_are_marked(run):
@@ -238,7 +212,6 @@ def test_a_note_has_the_best_epochs_and_marks_the_last(run):
     assert "§ |" in table.splitlines()[2] and "§" not in table.splitlines()[3]
     rows = list(csv.reader(io.StringIO(comparison.csv())))
     assert [row[-1] for row in rows] == ["runs with the last epoch", "1", "0"]
-    assert "$^\\S$" in comparison.latex()
 
 
 def test_what_cannot_be_compared_is_skipped_if_asked(run, tmp_path):

@@ -7,7 +7,8 @@
 # `make reference-programs` what programs of papers compute, there too, and
 # `make reference-similarity` what TensorFlow Similarity computes, in .venv-similarity.
 # `make reference-signatures` lists the public classes of the libraries that people come from.
-# `make package` builds the wheel and the sdist in dist/, checks both, and tries the wheel alone.
+# `make package` builds the wheel and the sdist in dist/, checks both, and uses the wheel alone, on
+# each of PYTHONS. `make test-oldest` runs all tests with the oldest versions that pyproject.toml allows.
 # `make check-addons` compares the losses with TensorFlow Addons', which runs in .venv-addons.
 PYTHON ?= python3
 VENV := .venv
@@ -32,14 +33,16 @@ PROGRAMS := yash0307/RecallatK_surrogate@ed052029d258555df2f94dd82d6f7df60ef7cc6
 	tjddus9597/HIER-CVPR23@3986a744a1a54fd357e307d1cb3f2e81910b9ffc
 PACKAGE := .venv-package
 WHEEL := .venv-wheel
+PYTHONS ?= $(PYTHON)
+OLDEST := .venv-oldest
 LIBRARIES := pytorch-metric-learning==2.9.0 tensorflow-similarity==0.17.1 tensorflow-addons==0.23.0
 
 # A worker has one core. Python keeps what it compiles, and pytest the tests that it rewrites.
-test test-torch test-jax: export OMP_NUM_THREADS ?= 1
-test test-torch test-jax: export TF_NUM_INTRAOP_THREADS ?= 1
-test test-torch test-jax: export PYTHONDONTWRITEBYTECODE =
+test test-torch test-jax test-oldest: export OMP_NUM_THREADS ?= 1
+test test-torch test-jax test-oldest: export TF_NUM_INTRAOP_THREADS ?= 1
+test test-torch test-jax test-oldest: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-torch test-jax bench docs package check-addons clean \
+.PHONY: demo test test-torch test-jax test-oldest bench docs package check-addons clean \
 	reference-pml reference-programs reference-similarity reference-signatures
 
 demo: $(INSTALLED)
@@ -53,6 +56,16 @@ test: $(COMPLETE)
 test-torch test-jax: test-%: $(COMPLETE)
 	KERAS_BACKEND=$* $(PYTEST) $(ON_EVERY_BACKEND)
 
+test-oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal
+
+$(OLDEST)/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install uv
+	VIRTUAL_ENV=$(OLDEST) $(OLDEST)/bin/uv pip install --resolution lowest-direct \
+		-e ".[dev,docs,explore,heif,hub,onnx,pretrained,ray,tune]"
+	touch $@
+
 bench: $(COMPLETE)
 	$(VENV)/bin/gsp-tf bench
 
@@ -61,14 +74,11 @@ docs: $(COMPLETE)
 	$(VENV)/bin/python -m mkdocs build --strict
 
 package: $(PACKAGE)/.installed
-	rm -rf build dist gsp_tf.egg-info
+	rm -rf dist
 	$(PACKAGE)/bin/python -m build
 	$(PACKAGE)/bin/python -m twine check --strict dist/*
 	$(PACKAGE)/bin/python -m readme_renderer README.md -o /dev/null  # twine passes what fails here
-	$(PYTHON) -m venv --clear $(WHEEL)
-	$(WHEEL)/bin/python -m pip install dist/*.whl
-	cd $(WHEEL) && bin/gsp-tf --version && bin/gsp-tf --help && \
-		bin/python -c "import gsp_tf.training; print(gsp_tf.__file__)"
+	for python in $(PYTHONS); do tools/try_wheel.sh $$python dist/*.whl $(WHEEL) || exit 1; done
 
 $(PACKAGE)/.installed: requirements-package.txt
 	$(PYTHON) -m venv $(PACKAGE)
@@ -149,4 +159,4 @@ $(ADDONS)/.installed: requirements-addons.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ADDONS) $(PML) $(SIMILARITY) $(PACKAGE) $(WHEEL) build dist site
+	rm -rf $(VENV) $(ADDONS) $(PML) $(SIMILARITY) $(PACKAGE) $(WHEEL) $(OLDEST) build dist site

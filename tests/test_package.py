@@ -124,3 +124,11 @@ def test_the_demo_installs_what_the_library_needs_and_no_more():
     files = [ROOT / f"requirements{end}.txt" for end in ("", "-demo")]
     lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
     assert names(lines) == names(PROJECT["project"]["dependencies"])
+
+
+def test_the_page_of_dependencies_has_the_licence_of_each():
+    page = (ROOT / "docs/dependencies.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| ([\w.-]+) \| .* \| (.+) \|$", page, re.M))
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    lines = [*PROJECT["project"]["dependencies"], *(line for extra in extras for line in extra)]
+    assert {re.match(r"[\w.-]+", line)[0] for line in lines} == set(rows) - {"package", "---"}

@@ -14,10 +14,21 @@ from gsp_tf._backend import is_traced
 
 def constructor_config(instance: Any, **others: Any) -> dict[str, Any]:
     """The constructor's arguments: those of `others`, and the attributes of the same name."""
-    parameters = inspect.signature(type(instance)).parameters.values()
-    names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-    values = {name: others[name] if name in others else getattr(instance, name) for name in names}
-    return {name: _serialized(value) for name, value in values.items()}
+    return {
+        name: _serialized(others[name] if name in others else getattr(instance, name))
+        for name in parameters_of(type(instance))
+    }
+
+
+@functools.cache
+def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
+    """Parameters of a constructor by name, `inherited` ones too, which `**kwargs` passes on."""
+    parameters = dict(inspect.signature(cls).parameters)
+    kinds = {p.kind for p in parameters.values()}
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        for name in getattr(cls, "inherited", ()):
+            parameters.setdefault(name, inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY))
+    return {name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
 
 
 def _serialized(value):
@@ -29,9 +40,34 @@ def _serialized(value):
     return keras.saving.serialize_keras_object(value) if is_object else value
 
 
-def deserialized(config: dict[str, Any]) -> dict[str, Any]:
-    """Restores the constructor's arguments from a config."""
-    return {name: _restored(value) for name, value in config.items()}
+MOVED = {
+    "p": (2.0, "distance=LpDistance(p, power)", "distance: {name: lp, p: 1.0}"),
+    "power": (1.0, "distance=LpDistance(p, power)", "distance: {name: lp, power: 2.0}"),
+    "class_weights": (
+        None,
+        "reduction=Reduction(name, class_weights)",
+        "reduction: {name: mean, class_weights: [1.0, 2.0]}",
+    ),
+    "thresholds": (
+        None,
+        "reduction=Reduction(name, thresholds=thresholds)",
+        "reduction: {name: mean, thresholds: [0.1, 0.8]}",
+    ),
+}
+"""Former arguments of losses: their default, and what takes their place, in Python and YAML."""
+
+
+def restored(config: dict[str, Any]) -> dict[str, Any]:
+    """Restores the arguments of a loss from a config."""
+    for name in MOVED.keys() & config.keys():
+        default, now, _ = MOVED[name]
+        if config[name] != default:
+            raise ValueError(
+                f"The loss was saved with {name}={config[name]!r}, which is {now} now: make the "
+                "loss anew, and load the weights alone."
+            )
+    kept = {name: value for name, value in config.items() if name not in MOVED}
+    return {name: _restored(value) for name, value in kept.items()}
 
 
 def _restored(value):
@@ -48,7 +84,7 @@ class Guarded:
 
     def __setattr__(self, name: str, value: Any) -> None:
         # A first value, of a weight with an argument's name, is no change.
-        was_read = "_was_traced" in vars(self) and name in _parameters(type(self))
+        was_read = "_was_traced" in vars(self) and name in parameters_of(type(self))
         if name in vars(self) and (was_read or name in self.unscheduled):
             kind = type(self).__name__
             reason = "a training step was traced with it" if was_read else "it was read already"
@@ -99,7 +135,7 @@ class Number(NamedTuple):
 def parts_of(guarded: Guarded) -> Iterator[tuple[Guarded, str]]:
     """A guarded object and all within it, with their paths from it."""
     yield guarded, ""
-    for name in vars(guarded).keys() & _parameters(type(guarded)).keys():
+    for name in vars(guarded).keys() & parameters_of(type(guarded)).keys():
         value = getattr(guarded, name)
         is_list = isinstance(value, (list, tuple))
         items = [(f"{name}.{i}", x) for i, x in enumerate(value)] if is_list else [(name, value)]
@@ -113,7 +149,7 @@ def numbers_of(guarded: Guarded) -> dict[str, Number]:
     """The numbers that may change while training, by their paths."""
     numbers = {}
     for part, path in parts_of(guarded):
-        for name, parameter in _parameters(type(part)).items():
+        for name, parameter in parameters_of(type(part)).items():
             if "float" not in str(parameter.annotation) or name in part.unscheduled:
                 continue
             value = vars(part).get(name)
@@ -129,12 +165,6 @@ def numbers_of(guarded: Guarded) -> dict[str, Number]:
 
 def _is_number(value):
     return isinstance(value, (int, float, keras.Variable)) and not isinstance(value, bool)
-
-
-@functools.cache
-def _parameters(cls):
-    parameters = inspect.signature(cls).parameters
-    return {name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
 
 
 def is_zero(number: Any) -> bool:

@@ -147,6 +147,22 @@ NAMES = {
         "sparse_centers": "gsp_tf.losses:SparseCentersRegularizer",
         "zero_mean": "gsp_tf.losses:ZeroMeanRegularizer",
     },
+    "distance": {
+        "angular": "gsp_tf.losses:Cosine",
+        "cosine": "gsp_tf.losses:Cosine",
+        "dot_product": "gsp_tf.losses:DotProduct",
+        "euclidean": "gsp_tf.losses:Euclidean",
+        "lp": "gsp_tf.losses:LpDistance",
+        "signal_to_noise": "gsp_tf.losses:SignalToNoise",
+        "squared_euclidean": "gsp_tf.losses:SquaredEuclidean",
+    },
+    "reduction": {
+        "mean": "gsp_tf.losses:Reduction",
+        "mean_per_anchor": "gsp_tf.losses:Reduction",
+        "none": "gsp_tf.losses:Reduction",
+        "nonzero_mean": "gsp_tf.losses:Reduction",
+        "sum": "gsp_tf.losses:Reduction",
+    },
     "loss_wrapper": {
         "anti_collapse": "gsp_tf.losses:AntiCollapseLoss",
         "cross_batch_memory": "gsp_tf.losses:CrossBatchMemory",

@@ -1,14 +1,9 @@
 """Losses of deep metric learning: `loss(labels, embeddings) -> scalar`."""
 
+from gsp_tf.losses._log_sums import log1p_sum_exp, log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss, is_pair_loss
 from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner
 from gsp_tf.losses._proxy import ProxyLoss
-from gsp_tf.losses._sums import (
-    log1p_sum_exp,
-    log_sum_exp,
-    mean_of_nonzero,
-    weighted_mean,
-)
 from gsp_tf.losses.ada_face import AdaFaceLoss
 from gsp_tf.losses.angular import AngularLoss
 from gsp_tf.losses.anti_collapse import AntiCollapseLoss
@@ -28,6 +23,15 @@ from gsp_tf.losses.contrastive import ContrastiveLoss
 from gsp_tf.losses.cos_face import CosFaceLoss
 from gsp_tf.losses.cosine_contrastive import CosineContrastiveLoss
 from gsp_tf.losses.cross_batch_memory import CrossBatchMemory
+from gsp_tf.losses.distances import (
+    Cosine,
+    Distance,
+    DotProduct,
+    Euclidean,
+    LpDistance,
+    SignalToNoise,
+    SquaredEuclidean,
+)
 from gsp_tf.losses.dynamic_soft_margin import DynamicSoftMarginLoss
 from gsp_tf.losses.fast_ap import FastAPLoss
 from gsp_tf.losses.generalized_lifted_structure import GeneralizedLiftedStructureLoss
@@ -68,6 +72,7 @@ from gsp_tf.losses.proxy_pairs import ProxyPairsLoss
 from gsp_tf.losses.proxy_synthesis import ProxySynthesis
 from gsp_tf.losses.ranked_list import RankedListLoss
 from gsp_tf.losses.recall_at_k import RecallAtKLoss
+from gsp_tf.losses.reduction import Reduction, mean_of_nonzero, weighted_mean
 from gsp_tf.losses.regularizers import (
     CenterInvariantRegularizer,
     LpRegularizer,
@@ -115,10 +120,14 @@ __all__ = [
     "ClassMarginLoss",
     "ContrastiveLoss",
     "CosFaceLoss",
+    "Cosine",
     "CosineContrastiveLoss",
     "CrossBatchMemory",
+    "Distance",
     "DistanceWeightedMiner",
+    "DotProduct",
     "DynamicSoftMarginLoss",
+    "Euclidean",
     "FastAPLoss",
     "GeneralizedLiftedStructureLoss",
     "GroupDiversityLoss",
@@ -133,6 +142,7 @@ __all__ = [
     "LabelSmoothing",
     "LargeMarginSoftmaxLoss",
     "LiftedStructureLoss",
+    "LpDistance",
     "LpRegularizer",
     "ManifoldLoss",
     "MarginLoss",
@@ -161,11 +171,13 @@ __all__ = [
     "ProxySynthesis",
     "RankedListLoss",
     "RecallAtKLoss",
+    "Reduction",
     "RegularFaceRegularizer",
     "RowRegularizer",
     "SelfSupervisedLoss",
     "SemiHardNegativeMiner",
     "SemiSupervisedLoss",
+    "SignalToNoise",
     "SignalToNoiseContrastiveLoss",
     "SimSiamLoss",
     "SimilarityMixup",
@@ -174,6 +186,7 @@ __all__ = [
     "SoftTripleLoss",
     "SparseCentersRegularizer",
     "SphereFaceLoss",
+    "SquaredEuclidean",
     "SubCenterArcFaceLoss",
     "SupervisedContrastiveLoss",
     "SurrogatePrecisionLoss",

@@ -54,6 +54,21 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
         raise ValueError(f"{name} must be one of {accepted}, received {value!r}.")
 
 
+def check_positive(**numbers: float) -> None:
+    """Raise ValueError unless the arguments of these names are positive."""
+    for name, number in numbers.items():
+        if not number > 0:
+            raise ValueError(f"{name} must be positive, received {number}.")
+
+
+def check_at_least(least: float, **numbers: float) -> None:
+    """Raise ValueError unless the arguments of these names are at least so large."""
+    for name, number in numbers.items():
+        if not number >= least:
+            bound = f"be at least {least}" if least else "not be negative"
+            raise ValueError(f"{name} must {bound}, received {number}.")
+
+
 def nan_unless(is_valid: Tensor, loss: Tensor) -> Tensor:
     """The loss if valid, else NaN: a maximum or a miner may hide embeddings that are not finite."""
     # On PyTorch, a bare number has the type of floatx, and two scalars the wider of their types.

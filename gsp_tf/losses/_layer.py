@@ -1,73 +1,90 @@
 """Base of the losses with variables."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
-from gsp_tf._config import Guarded, constructor_config, deserialized
+from gsp_tf._config import Guarded, constructor_config, restored
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._arguments import refuse_unknown, spell_out
-from gsp_tf.losses._inputs import check_inputs, nan_unless
+from gsp_tf.losses._inputs import check_at_least, check_inputs, nan_unless
 
 _NOT_GIVEN = object()
 
 
-def checked_regularizer(name: str, regularizer: Any) -> keras.regularizers.Regularizer | None:
-    """A regulariser of Keras or none; ValueError for anything else."""
+def check_regularizer(name: str, regularizer: Any) -> None:
+    """Raise ValueError for what is neither a regulariser of Keras nor none."""
     if regularizer is not None and not isinstance(regularizer, keras.regularizers.Regularizer):
         raise ValueError(
             f"{name} must be a regulariser such as LpRegularizer(), received {regularizer!r}."
         )
-    return regularizer
 
 
 class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
-    """Base of the losses with variables: a layer `loss(labels, embeddings) -> scalar`."""
+    """Base of the losses with variables: a layer `loss(labels, embeddings) -> scalar`.
 
-    # It computes in the given dtype, else in that of the loss layer that it holds, else in float32,
-    # whatever the global dtype policy is. MetricLearner trains and saves its variables with those
-    # of the model. A subclass implements call(labels, embeddings) of checked labels (B,) and
-    # embeddings (B, D). Every constructor argument is an attribute of the same name; these form the
-    # config. normalize: whether the loss ignores the norm of the embeddings.
-    # embedding_regularizer and proxies_regularizer: terms of the embeddings, as they come, and of
-    # the proxies that a call adds.
-    # relation: how labels are related; "equal" for classes (B,), otherwise label vectors (B, C).
-    unscheduled = ("p", "power", "class_weights")
+    It computes in the given dtype, else in that of the loss layers that it holds, else in float32,
+    whatever the global dtype policy is. `MetricLearner` trains and saves its variables with those
+    of the model. A subclass implements `call(labels, embeddings)` of checked labels `(B,)` and
+    embeddings `(B, D)`. Every constructor argument is an attribute of the same name; these form the
+    config.
+
+    Args:
+        num_classes: labels are 0 to num_classes - 1; `None` for any.
+        inner: the losses that it holds.
+        calls_inner: whether it calls them, so that their regularisers count.
+        embedding_regularizer: term of the embeddings as they come, which a call adds.
+        proxies_regularizer: term of the proxies, which a call adds.
+
+    Attributes:
+        normalize: whether the loss ignores the norm of the embeddings.
+        relation: how labels are related; "equal" for classes `(B,)`, else label vectors `(B, C)`.
+    """
+
+    inherited = ("embedding_regularizer", "proxies_regularizer")
     num_classes = None
     normalize = True
     relation = "equal"
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        spell_out(cls, LossLayer, without=("self", "num_classes", "inner"))
-
     def __init__(
         self,
         num_classes: int | None = None,
-        inner: keras.losses.Loss | None = None,
+        inner: Sequence[keras.losses.Loss] = (),
+        calls_inner: bool = False,
         embedding_regularizer: keras.regularizers.Regularizer | None = None,
         proxies_regularizer: keras.regularizers.Regularizer | None = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(self, kwargs)
-        inner_dtype = inner.dtype_policy if isinstance(inner, LossLayer) else None
-        kwargs.setdefault("dtype", inner_dtype or "float32")
+        layers = [loss for loss in inner if isinstance(loss, LossLayer)]
+        kwargs.setdefault("dtype", layers[0].dtype_policy if layers else "float32")
         super().__init__(**kwargs)
-        if inner_dtype not in (None, self.dtype_policy):
-            raise ValueError(
-                f"{type(self).__name__} must have the dtype of its {type(inner).__name__}, "
-                f"{inner_dtype.name}, received {self.dtype_policy.name}. Give both the same dtype."
-            )
+        name = type(self).__name__
+        for loss in inner:
+            if getattr(getattr(loss, "reducer", None), "name", None) == "none":
+                raise ValueError(
+                    f"{name} takes a loss that gives one number, received "
+                    f"{type(loss).__name__}(reduction='none')."
+                )
+            for argument in self.inherited:
+                if not calls_inner and getattr(loss, argument, None) is not None:
+                    raise ValueError(
+                        f"Give {argument} to {name}, and not to the {type(loss).__name__} in it."
+                    )
+        for layer in layers:
+            if layer.dtype_policy != self.dtype_policy:
+                raise ValueError(
+                    f"{name} must have the dtype of its {type(layer).__name__}, "
+                    f"{layer.dtype_policy.name}, received {self.dtype_policy.name}. Give all the "
+                    "same dtype."
+                )
         if num_classes is not None:
-            if num_classes < 1:
-                raise ValueError(f"num_classes must be at least 1, received {num_classes}.")
+            check_at_least(1, num_classes=num_classes)
             self.num_classes = num_classes
-        for name, regularizer in (
-            ("embedding_regularizer", embedding_regularizer),
-            ("proxies_regularizer", proxies_regularizer),
-        ):
-            setattr(self, name, checked_regularizer(name, regularizer))
+        check_regularizer("embedding_regularizer", embedding_regularizer)
+        check_regularizer("proxies_regularizer", proxies_regularizer)
+        self.embedding_regularizer = embedding_regularizer
+        self.proxies_regularizer = proxies_regularizer
 
     def __call__(
         self, labels: Tensor, embeddings: Tensor, sample_weight: Any = _NOT_GIVEN, **kwargs: Any
@@ -124,4 +141,4 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
 
     @classmethod
     def from_config(cls, config):
-        return cls(**deserialized(config))
+        return cls(**restored(config))

@@ -1,48 +1,34 @@
 """Bases of the losses over pairs."""
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, TypedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import keras
 from keras import ops
 
-from gsp_tf._config import Guarded, constructor_config, deserialized
+from gsp_tf._config import Guarded, constructor_config, restored
 from gsp_tf._typing import Relation, Tensor
-from gsp_tf.losses._arguments import covered, refuse_fixed, refuse_inner, spell_out
-from gsp_tf.losses._distances import Distance, check_distance
 from gsp_tf.losses._inputs import as_float_tensor, check_inputs, nan_unless
-from gsp_tf.losses._layer import LossLayer, checked_regularizer
+from gsp_tf.losses._layer import LossLayer, check_regularizer
 from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner, is_graded
-from gsp_tf.losses._reduction import Reduced, Reduction
+from gsp_tf.losses.distances import as_distance
+from gsp_tf.losses.reduction import Reduction, ReductionName, as_reduction
 from gsp_tf.ops import at_least_float32, check_relation, l2_normalize
 
 
-class PairArguments(TypedDict, total=False):
-    """The arguments of `PairLoss`."""
-
-    normalize: bool
-    miner: Miner | None
-    distance: Distance | None
-    p: float
-    power: float
-    reduction: Reduction | None
-    class_weights: Sequence[float] | None
-    thresholds: Sequence[float | None] | None
-    embedding_regularizer: keras.regularizers.Regularizer | None
-    relation: Relation
-    relation_threshold: float | None
-    name: str | None
-
-
-class PairLoss(Guarded, keras.losses.Loss, Reduced):
+@dataclass(eq=False, repr=False, kw_only=True)
+class PairLoss(Guarded, keras.losses.Loss):
     """Base of the losses over pairs that have no weights.
 
     A subclass implements `terms(pairs)`, the costs of pairs or anchors and their weights, or
     `pairs_loss(pairs) -> scalar`. It uses the distances or similarities of `Pairs` and the weights
     of the positive and negative pairs. The losses work in `compile(loss=...)` of any Keras model
-    that outputs the embedding. Every constructor argument is an attribute of the same name; these
-    form the config. A subclass passes its `**kwargs` on, and so takes the arguments below.
+    that outputs the embedding.
+
+    Losses are dataclasses: the fields are the arguments of the constructor and form the config. A
+    subclass whose formula leaves the distance open has a field `distance` too.
 
     Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)`, or label vectors
     `(B, C)` such as multi-hot tags with another relation than "equal", and embeddings `(B, D)`. It
@@ -54,20 +40,12 @@ class PairLoss(Guarded, keras.losses.Loss, Reduced):
         miner: chooses or weighs the pairs, such as `MultiSimilarityMiner()`; `None` takes all. It
             sees the distances of the loss, except for `AngularMiner` and `DistanceWeightedMiner`,
             whose formulas hold for Euclidean ones.
-        distance: what takes the place of the distances d of the formula, squares included:
-            "euclidean", "squared_euclidean", "cosine" or "angular" (1 minus the cosine similarity),
-            "dot_product" (1 minus it), "lp", or "signal_to_noise" (the variance of the difference
-            over that of the anchor). For similarities the formula gets 1 - d. `None` is what the
-            formula prints.
-        p: order of the norm with "lp", at least 1; `normalize` divides by the L2 norm nevertheless.
-        power: exponent of the distance with "lp".
-        reduction: of the terms of each kind, such as those of positives: their "mean", their
-            "nonzero_mean", their "sum", or "mean_per_anchor", the mean over anchors of the means of
-            their terms. "none" returns the loss of every pair `(A, R)`, or of every anchor `(A,)`
-            if the formula has one term for each. `None` is the mean of the paper.
-        class_weights: for each class a factor of the terms of its anchors; labels are then 0 to the
-            number of classes - 1. A mean still divides by the number of terms.
-        thresholds: smallest and largest term, both excluded, to count; `None` for no limit.
+        distance: what takes the place of the distances d of the formula, squares included, such as
+            `LpDistance(p=1.0)`, or the name of one: "euclidean", "squared_euclidean", "cosine" or
+            "angular", "dot_product", "lp" or "signal_to_noise". For similarities the formula gets
+            1 - d. `None` is what the formula prints.
+        reduction: how the terms become one number, a `Reduction` or its name: "mean",
+            "nonzero_mean", "sum", "mean_per_anchor" or "none". `None` is the mean of the paper.
         embedding_regularizer: term of the embeddings as they come, such as `LpRegularizer()`, which
             a call adds; `pairwise` does not.
         relation: which labels belong together: "equal" ones, or for label vectors `(B, C)` of
@@ -81,75 +59,66 @@ class PairLoss(Guarded, keras.losses.Loss, Reduced):
         name: name of the loss.
 
     Attributes:
-        fixed: names of the arguments that the formula fixes: "normalize", "distance",
-            "reduction", "relation". A subclass may set it.
         takes_grades: whether a pair may be a positive and a negative at once, with weights r and
             1 - r. A subclass may set it.
-        default_reduction: the reduction of the paper. A subclass may set it.
+        default_reduction: name of the reduction of the paper. A subclass may set it.
         sums_over_references: whether the loss is a sum over the references, so that it can be
             computed for a few references at a time. A subclass may set it.
-        takes_references: whether the loss has `pairwise`.
+        reducer: the `Reduction` in use.
 
     Raises:
-        ValueError: if an argument is none of these, or is fixed by the formula.
+        ValueError: if an argument is none of these.
 
     Example:
         >>> import numpy as np
-        >>> class MeanPositiveDistance(PairLoss):
+        >>> from dataclasses import dataclass
+        >>> from gsp_tf.losses import Distance, LpDistance
+        >>> @dataclass(eq=False)
+        ... class MeanPositiveDistance(PairLoss):
+        ...     distance: Distance | str | None = None
         ...     def terms(self, pairs):
         ...         yield pairs.distances, pairs.positives
         >>> labels, embeddings = [0, 0, 1], np.array([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]])
         >>> float(MeanPositiveDistance(normalize=False)(labels, embeddings))
         5.0
-        >>> float(MeanPositiveDistance(normalize=False, distance="lp", p=1.0)(labels, embeddings))
+        >>> float(MeanPositiveDistance(normalize=False, distance=LpDistance(1))(labels, embeddings))
         7.0
     """
 
-    unscheduled = ("p", "power", "class_weights", "relation_threshold")
-    fixed: tuple[str, ...] = ()
+    normalize: bool = True
+    miner: Miner | None = None
+    reduction: Reduction | ReductionName | None = None
+    embedding_regularizer: keras.regularizers.Regularizer | None = None
+    relation: Relation = "equal"
+    relation_threshold: float | None = None
+    name: str | None = None
+
+    inherited = (
+        "normalize",
+        "miner",
+        "reduction",
+        "embedding_regularizer",
+        "relation",
+        "relation_threshold",
+        "name",
+    )
+    unscheduled = ("relation_threshold",)
+    distance = None
+    default_reduction = "mean"
     takes_grades = False
     sums_over_references = False
-    takes_references = True
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if cls.terms is PairLoss.terms and cls.reductions is PairLoss.reductions:
-            cls.fixed = (*cls.fixed, "reduction")
-        spell_out(cls, PairLoss, without=covered(cls.fixed))
-
-    def __init__(
-        self,
-        normalize: bool = True,
-        miner: Miner | None = None,
-        distance: Distance | None = None,
-        p: float = 2.0,
-        power: float = 1.0,
-        reduction: Reduction | None = None,
-        class_weights: Sequence[float] | None = None,
-        thresholds: Sequence[float | None] | None = None,
-        embedding_regularizer: keras.regularizers.Regularizer | None = None,
-        relation: Relation = "equal",
-        relation_threshold: float | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(name=name or _snake_case(type(self).__name__))
-        if miner is not None and not isinstance(miner, Miner):
+    def __post_init__(self) -> None:
+        given, name = self.reduction, self.name or _snake_case(type(self).__name__)
+        super().__init__(name=name)  # it sets a reduction of Keras
+        self.reduction = given
+        self.reducer = as_reduction(given, self.default_reduction)
+        if self.miner is not None and not isinstance(self.miner, Miner):
             raise ValueError(
-                f"miner must be a miner such as MultiSimilarityMiner(), received {miner!r}."
+                f"miner must be a miner such as MultiSimilarityMiner(), received {self.miner!r}."
             )
-        refuse_fixed(self, PairLoss, locals())
-        check_distance(distance, p, power)
-        self.normalize = normalize
-        self.miner = miner
-        self.distance = distance
-        self.p = p
-        self.power = power
-        self.set_reduction(reduction, class_weights, thresholds)
-        self.embedding_regularizer = checked_regularizer(
-            "embedding_regularizer", embedding_regularizer
-        )
-        self.relation = relation
-        self.relation_threshold = relation_threshold
+        self._distance = as_distance(self.distance)
+        check_regularizer("embedding_regularizer", self.embedding_regularizer)
         self._check_relation()
 
     def _check_relation(self):
@@ -160,7 +129,7 @@ class PairLoss(Guarded, keras.losses.Loss, Reduced):
                 "relation_threshold must be at least 0 and below 1, and belongs to label vectors; "
                 f"received {threshold!r} with relation={relation!r}."
             )
-        if relation != "equal" and self.class_weights is not None:
+        if relation != "equal" and self.reducer.class_weights is not None:
             raise ValueError(
                 f"class_weights belong to relation='equal', received relation={relation!r}."
             )
@@ -231,7 +200,8 @@ class PairLoss(Guarded, keras.losses.Loss, Reduced):
             return nan_unless(is_valid, self.mined_loss(pairs))
 
     def _prepare(self, labels, embeddings):
-        num_classes = None if self.class_weights is None else len(self.class_weights)
+        weights = self.reducer.class_weights
+        num_classes = None if weights is None else len(weights)
         self.keep_if_traced(embeddings)
         labels, embeddings, is_valid = check_inputs(
             labels, embeddings, num_classes, normalize=self.normalize, relation=self.relation
@@ -249,8 +219,8 @@ class PairLoss(Guarded, keras.losses.Loss, Reduced):
 
     def mined(self, pairs: Pairs) -> Pairs:
         """The pairs with the distance of the loss and the weights from the miner."""
-        if self.distance is not None:
-            pairs = pairs.measured(self.distance, self.p, self.power)
+        if self._distance is not None:
+            pairs = pairs.measured(self._distance)
         if self.miner is not None:
             weights = self.miner(pairs)
             if isinstance(self.miner, TripletMiner):
@@ -260,7 +230,7 @@ class PairLoss(Guarded, keras.losses.Loss, Reduced):
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
         """Loss of the pairs as they are weighted: a scalar, unless the reduction is "none"."""
-        return self.reduced(self.terms(pairs), pairs.anchor_labels)
+        return self.reducer(self.terms(pairs), pairs.anchor_labels)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         """Terms of the loss, and their weights, for each kind that is reduced by itself.
@@ -274,7 +244,7 @@ class PairLoss(Guarded, keras.losses.Loss, Reduced):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "PairLoss":
-        return cls(**deserialized(config))
+        return cls(**restored(config))
 
 
 def _snake_case(name):
@@ -294,7 +264,22 @@ def is_pair_loss(loss: Any) -> bool:
         >>> [is_pair_loss(MatryoshkaLoss(loss, dims=[2])) for loss in losses]
         [True, False]
     """
-    return getattr(loss, "takes_references", False)
+    is_wrapped = hasattr(loss, "pairwise") and isinstance(getattr(loss, "loss", None), PairLoss)
+    return is_wrapped or isinstance(loss, PairLoss)
+
+
+def check_pair_loss(wrapper: LossLayer, loss: Any, takes_relations: bool = True) -> None:
+    """Raise ValueError unless the loss in a wrapper compares anchors with references."""
+    if not is_pair_loss(loss):
+        raise ValueError(
+            f"{type(wrapper).__name__} takes a pair loss such as ContrastiveLoss(), received "
+            f"{loss!r}."
+        )
+    if loss.relation != "equal" and not takes_relations:
+        raise ValueError(
+            f"{type(wrapper).__name__} needs classes, and takes a loss with relation='equal'; "
+            f"received relation={loss.relation!r}."
+        )
 
 
 class PairWrapper(LossLayer):
@@ -303,19 +288,9 @@ class PairWrapper(LossLayer):
     takes_relations = True
     """Whether the loss may compare label vectors; a subclass may set it."""
 
-    def __init__(self, loss: PairLoss, num_classes: int | None = None, **kwargs: Any) -> None:
-        super().__init__(num_classes, **kwargs)
-        if not is_pair_loss(loss):
-            raise ValueError(
-                f"{type(self).__name__} takes a pair loss such as ContrastiveLoss(), "
-                f"received {loss!r}."
-            )
-        refuse_inner(self, loss)
-        if loss.relation != "equal" and not self.takes_relations:
-            raise ValueError(
-                f"{type(self).__name__} needs classes, and takes a loss with relation='equal'; "
-                f"received relation={loss.relation!r}."
-            )
+    def __init__(self, loss: PairLoss, **kwargs: Any) -> None:
+        super().__init__(inner=[loss], **kwargs)
+        check_pair_loss(self, loss, self.takes_relations)
         self.loss = loss
         self.seed_generator = loss.seed_generator
 

@@ -10,8 +10,8 @@ from keras import ops
 
 from gsp_tf._config import Guarded, constructor_config
 from gsp_tf._typing import Relation, Tensor
-from gsp_tf.losses._distances import Distance, distances_named, signals
 from gsp_tf.losses._rows import fold_marked
+from gsp_tf.losses.distances import Distance
 from gsp_tf.ops import l2_normalize, label_relation, pairwise_distances
 
 
@@ -85,14 +85,13 @@ class Pairs:
     is_triplet = None
     _distance = None
 
-    def measured(self, distance: Distance, p: float = 2.0, power: float = 1.0) -> "Pairs":
+    def measured(self, distance: Distance) -> "Pairs":
         """The same pairs with another distance d, and with similarities of 1 - d."""
         pairs = self._without_cache()
-        pairs._distance = distance, p, power
-        if distance == "signal_to_noise":
-            *_, has_signal = signals(self.anchors)
+        pairs._distance, is_defined = distance, distance.is_defined(self.anchors)
+        if is_defined is not True:
             pairs.positives, pairs.negatives = (
-                ops.where(has_signal, x, 0.0) for x in (self.positives, self.negatives)
+                ops.where(is_defined, x, 0.0) for x in (self.positives, self.negatives)
             )
         return pairs
 
@@ -139,7 +138,7 @@ class Pairs:
 
     @cached_property
     def _other_distances(self):
-        return distances_named(*self._distance, self.anchors, self.references, self._counted)
+        return self._distance(self.anchors, self.references, self._counted)
 
     @cached_property
     def similarities(self) -> Tensor:
@@ -164,7 +163,7 @@ class Pairs:
         if self.references is self.anchors:
             return self.distances
         if self._distance is not None:
-            return distances_named(*self._distance, self.references, self.references)
+            return self._distance(self.references, self.references)
         return pairwise_distances(self.references)
 
     @cached_property

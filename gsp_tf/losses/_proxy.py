@@ -1,16 +1,14 @@
 """Bases of the losses between samples and learned class proxies."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
 
 from gsp_tf._backend import rounded
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._arguments import covered, refuse_fixed, refuse_inner, spell_out
-from gsp_tf.losses._distances import Distance, check_distance, distances_named
 from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._reduction import Reduced, Reduction
+from gsp_tf.losses.distances import Distance, DistanceName, as_distance
+from gsp_tf.losses.reduction import Reduction, ReductionName, as_reduction
 from gsp_tf.ops import l2_normalize
 
 
@@ -18,6 +16,14 @@ class ProxyLayer(LossLayer):
     """Base of the losses with `proxies (num_classes * k, D)`; k is `proxies_per_class`."""
 
     proxies_per_class = 1
+
+    def __init__(
+        self, num_classes: int, reduction: Reduction | ReductionName | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(num_classes, **kwargs)
+        self.reduction = reduction
+        self.reducer = as_reduction(reduction, "mean")
+        self.reducer.check_classes(num_classes)
 
     def build(self, labels_shape: tuple, embeddings_shape: tuple) -> None:
         self.proxies = self.add_weight(
@@ -30,33 +36,12 @@ class ProxyLayer(LossLayer):
         """Cosine similarities `(B, C * k)` of embeddings `(B, d)` to proxies `(C * k, d)`."""
         return ops.matmul(l2_normalize(embeddings), ops.transpose(l2_normalize(proxies)))
 
-
-class SampleProxyLayer(ProxyLayer, Reduced):
-    """Base of the losses with proxies that have one term for each sample."""
-
-    fixed: tuple[str, ...] = ()
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        spell_out(cls, SampleProxyLayer, without=covered(cls.fixed))
-        super().__init_subclass__(**kwargs)
-
-    def __init__(
-        self,
-        num_classes: int,
-        reduction: Reduction | None = None,
-        class_weights: Sequence[float] | None = None,
-        thresholds: Sequence[float | None] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_classes, **kwargs)
-        self.set_reduction(reduction, class_weights, thresholds, num_classes)
-
     def reduced_samples(self, labels: Tensor, losses: Tensor) -> Tensor:
         """The losses `(B,)` of samples with labels `(B,)` as the reduction says."""
-        return self.reduced([(losses, ops.ones_like(losses))], labels)
+        return self.reducer([(losses, ops.ones_like(losses))], labels)
 
 
-class ProxyLoss(SampleProxyLayer):
+class ProxyLoss(ProxyLayer):
     """Base of the losses on cosine similarities between samples and learned class proxies.
 
     A subclass implements `sample_losses(labels, similarities, is_class=None) -> (B,)`, or
@@ -64,7 +49,8 @@ class ProxyLoss(SampleProxyLayer):
     and `VirtualClass` call it with more classes than are learned. A subclass with k proxies per
     class sets `proxies_per_class`, and one with a term of the proxies alone implements
     `regularization(proxies)`. Every constructor argument is an attribute of the same name; these
-    form the config. A subclass passes its `**kwargs` on, and so takes the arguments below.
+    form the config. A subclass names those of the arguments below that its formula leaves open, and
+    passes its `**kwargs` on.
 
     Call: `loss(labels, embeddings)` takes integer labels `(B,)` or `(B, 1)` and embeddings
     `(B, D)`. It returns a scalar of the dtype of the loss. It raises ValueError for other types and
@@ -72,20 +58,16 @@ class ProxyLoss(SampleProxyLayer):
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
-        distance, p, power: as in `PairLoss`. The similarities that a formula gets are then 1 minus
-            the distances of the normalised samples and proxies.
-        reduction, class_weights, thresholds: as in `PairLoss`, for the losses of the samples.
-        embedding_regularizer: term of the embeddings as they come, such as `LpRegularizer()`.
-        proxies_regularizer: term of the proxies, such as `RegularFaceRegularizer()`.
-        kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`, float32 by default.
+        distance: as in `PairLoss`. The similarities that a formula gets are then 1 minus the
+            distances of the normalised samples and proxies.
+        reduction: as in `PairLoss`, for the losses of the samples.
+        kwargs: an `embedding_regularizer` of the embeddings as they come, a `proxies_regularizer`,
+            and arguments of `keras.layers.Layer`, such as `name` and `dtype`, float32 by default.
 
     Weight: `proxies (num_classes * k, D)`, class by class.
 
-    Attributes:
-        fixed: as in `PairLoss`, "distance" or "reduction".
-
     Raises:
-        ValueError: if an argument is none of these, or is fixed by the formula.
+        ValueError: if an argument is none of these.
 
     Example:
         >>> class MeanOwnDistance(ProxyLoss):
@@ -99,29 +81,16 @@ class ProxyLoss(SampleProxyLayer):
         0.2
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        if cls.sample_losses is ProxyLoss.sample_losses:
-            cls.fixed = (*cls.fixed, "reduction")
-        spell_out(cls, ProxyLoss, without=covered(cls.fixed))
-        super().__init_subclass__(**kwargs)
-
     def __init__(
         self,
         num_classes: int,
-        distance: Distance | None = None,
-        p: float = 2.0,
-        power: float = 1.0,
-        reduction: Reduction | None = None,
-        class_weights: Sequence[float] | None = None,
-        thresholds: Sequence[float | None] | None = None,
+        distance: Distance | DistanceName | None = None,
+        reduction: Reduction | ReductionName | None = None,
         **kwargs: Any,
     ) -> None:
-        refuse_fixed(self, ProxyLoss, locals())
-        super().__init__(num_classes, reduction, class_weights, thresholds, **kwargs)
-        check_distance(distance, p, power)
+        super().__init__(num_classes, reduction, **kwargs)
         self.distance = distance
-        self.p = p
-        self.power = power
+        self._distance = as_distance(distance)
 
     def call(self, labels, embeddings):
         return self.proxies_loss(labels, embeddings, self.proxies)
@@ -139,10 +108,10 @@ class ProxyLoss(SampleProxyLayer):
 
     def similarities(self, embeddings: Tensor, proxies: Tensor) -> Tensor:
         """As in `ProxyLayer`, or 1 minus the distance that the loss is given."""
-        if self.distance is None:
+        if self._distance is None:
             return super().similarities(embeddings, proxies)
         samples, proxies = l2_normalize(embeddings), l2_normalize(proxies)
-        return 1.0 - distances_named(self.distance, self.p, self.power, samples, proxies)
+        return 1.0 - self._distance(samples, proxies)
 
     def similarity_loss(
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None
@@ -201,13 +170,12 @@ class ProxyWrapper(LossLayer):
     takes_distance = False
 
     def __init__(self, proxy_loss: ProxyLoss, **kwargs: Any) -> None:
-        super().__init__(inner=proxy_loss, **kwargs)
+        super().__init__(inner=[proxy_loss], **kwargs)
         if not isinstance(proxy_loss, ProxyLoss):
             raise ValueError(
                 f"{type(self).__name__} takes a proxy loss such as ProxyNCALoss(num_classes), "
                 f"received {proxy_loss!r}."
             )
-        refuse_inner(self, proxy_loss)
         if proxy_loss.distance is not None and not self.takes_distance:
             raise ValueError(
                 f"{type(self).__name__} mixes unit vectors, and takes a proxy loss of cosine "

@@ -6,13 +6,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._proxy import SampleProxyLayer, cross_entropies, own_class_mask
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._proxy import ProxyLayer, cross_entropies, own_class_mask
+from gsp_tf.losses.reduction import Reduction, ReductionName
 
 _NEAR = 1e-3
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class AdaFaceLoss(SampleProxyLayer):
+class AdaFaceLoss(ProxyLayer):
     """Normalised softmax with a margin that depends on the norm of the embedding.
 
     Cross-entropy of `s cos θ_c`, with `s (cos(θ_y - m ẑ) - m ẑ - m)` for the own class: an angular
@@ -31,8 +33,8 @@ class AdaFaceLoss(SampleProxyLayer):
         scale: s > 0.
         momentum: share of the batch in μ and σ, in 0 to 1; the rest is the last value. 0.01 is the
             default of the authors' program.
-        kwargs: `reduction`, `class_weights`, `thresholds` and the others of `ProxyLoss`, without a
-            distance.
+        reduction: as in `ProxyLoss`.
+        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
 
     Weights: `proxies (num_classes, D)`, one per class; not trained, the scalars `norm_mean` and
     `norm_deviation`, μ and σ, which start at 20 and 100.
@@ -60,11 +62,11 @@ class AdaFaceLoss(SampleProxyLayer):
         concentration: float = 0.333,
         scale: float = 64.0,
         momentum: float = 0.01,
+        reduction: Reduction | ReductionName | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, **kwargs)
-        if not scale > 0:
-            raise ValueError(f"scale must be positive, received {scale}.")
+        super().__init__(num_classes, reduction, **kwargs)
+        check_positive(scale=scale)
         if not 0 <= momentum <= 1:
             raise ValueError(f"momentum must lie in 0 to 1, received {momentum}.")
         self.margin = margin

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
@@ -10,13 +10,14 @@ from keras import ops
 from gsp_tf._backend import custom_gradient, segment_sum, softplus
 from gsp_tf._config import elementary
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._log_sums import log_sum_exp
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked
-from gsp_tf.losses._sums import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class AngularLoss(PairLoss):
     """Bounds the angle at the negative in a triangle with a positive pair.
 
@@ -30,7 +31,6 @@ class AngularLoss(PairLoss):
 
     Args:
         angle: α, in degrees, above 0 and at most 83.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the angle is out of range.
@@ -42,17 +42,12 @@ class AngularLoss(PairLoss):
         0.002
     """
 
-    fixed = ("distance",)
+    angle: float = 40.0
 
-    def __init__(
-        self,
-        angle: float = 40.0,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        if not 0 < angle <= 83:
-            raise ValueError(f"angle must lie between 0 and 83 degrees, received {angle}.")
-        self.angle = angle
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.angle <= 83:
+            raise ValueError(f"angle must lie between 0 and 83 degrees, received {self.angle}.")
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         square_tangent = elementary("tan", self.angle * (math.pi / 180.0)) ** 2

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_choice
+from gsp_tf.losses._inputs import check_choice, check_positive
 from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper
 from gsp_tf.ops import l2_normalize
 
@@ -57,8 +57,7 @@ class AntiCollapseLoss(ProxyWrapper):
         **kwargs: Any,
     ) -> None:
         super().__init__(proxy_loss, **kwargs)
-        if not epsilon > 0:
-            raise ValueError(f"epsilon must be positive, received {epsilon}.")
+        check_positive(epsilon=epsilon)
         check_choice("source", source, Source)
         self.weight = weight
         self.gamma = gamma

@@ -8,8 +8,10 @@ from keras import ops
 
 from gsp_tf._config import elementary
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._log_sums import sines
 from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
-from gsp_tf.losses._sums import sines
+from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -25,7 +27,8 @@ class ArcFaceLoss(SoftmaxProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin_degrees: m, in degrees, 0 to 180.
         scale: s > 0.
-        kwargs: arguments of `ProxyLoss`, such as `reduction` and `proxies_regularizer`.
+        reduction: as in `ProxyLoss`.
+        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 
@@ -41,16 +44,18 @@ class ArcFaceLoss(SoftmaxProxyLoss):
         0.895
     """
 
-    fixed = ("distance",)
-
     def __init__(
-        self, num_classes: int, margin_degrees: float = 28.6, scale: float = 64.0, **kwargs: Any
+        self,
+        num_classes: int,
+        margin_degrees: float = 28.6,
+        scale: float = 64.0,
+        reduction: Reduction | ReductionName | None = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, **kwargs)
+        super().__init__(num_classes, None, reduction, **kwargs)
         if not 0 <= margin_degrees <= 180:
             raise ValueError(f"margin_degrees must lie in 0 to 180, received {margin_degrees}.")
-        if not scale > 0:
-            raise ValueError(f"scale must be positive, received {scale}.")
+        check_positive(scale=scale)
         self.margin_degrees = margin_degrees
         self.scale = scale
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import keras
@@ -9,13 +10,14 @@ from keras import ops
 
 from gsp_tf._backend import available, segment_sum
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_choice
+from gsp_tf.losses._inputs import check_at_least, check_choice, check_positive
 from gsp_tf.losses._pairs import Miner, Pairs
 
 Strategy = Literal["hard", "semi_hard", "easy", "all"]
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class BatchEasyHardMiner(Miner):
     """Keeps one positive and one negative of each anchor, or all, as two strategies say.
 
@@ -45,30 +47,27 @@ class BatchEasyHardMiner(Miner):
         [0.0, 0.0, 1.0, 0.0]
     """
 
-    def __init__(
-        self,
-        positive: Strategy = "easy",
-        negative: Strategy = "semi_hard",
-        positive_range: Sequence[float] | None = None,
-        negative_range: Sequence[float] | None = None,
-    ) -> None:
-        strategies = {"positive": positive, "negative": negative}
+    positive: Strategy = "easy"
+    negative: Strategy = "semi_hard"
+    positive_range: Sequence[float] | None = None
+    negative_range: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        strategies = {"positive": self.positive, "negative": self.negative}
         for name, strategy in strategies.items():
             check_choice(name, strategy, Strategy)
         if "semi_hard" in strategies.values() and {*strategies.values()} <= {"semi_hard", "all"}:
             raise ValueError(
                 "A semi_hard sample is compared with the hard or easy sample of the other kind, "
-                f"received positive={positive!r} and negative={negative!r}."
+                f"received positive={self.positive!r} and negative={self.negative!r}."
             )
-        for name, limits in (("positive", positive_range), ("negative", negative_range)):
+        for name, limits in (("positive", self.positive_range), ("negative", self.negative_range)):
             if limits is not None and (len(limits) != 2 or not limits[0] < limits[1]):
                 raise ValueError(
                     f"{name}_range must be a smaller and a larger distance, received {limits!r}."
                 )
-        self.positive = positive
-        self.negative = negative
-        self.positive_range = None if positive_range is None else tuple(positive_range)
-        self.negative_range = None if negative_range is None else tuple(negative_range)
+        self.positive_range = None if self.positive_range is None else tuple(self.positive_range)
+        self.negative_range = None if self.negative_range is None else tuple(self.negative_range)
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         distances = pairs.distances
@@ -118,6 +117,7 @@ class BatchHardMiner(Miner):
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class HDCMiner(Miner):
     """Keeps a share of the positives, the farthest, and of the negatives, the nearest.
 
@@ -141,10 +141,11 @@ class HDCMiner(Miner):
                [0., 1., 0.]])
     """
 
-    def __init__(self, share: float = 0.5) -> None:
-        if not 0 < share <= 1:
-            raise ValueError(f"share must lie above 0 and up to 1, received {share}.")
-        self.share = share
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share must lie above 0 and up to 1, received {self.share}.")
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         return (
@@ -166,6 +167,7 @@ class HDCMiner(Miner):
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class PairMarginMiner(Miner):
     """Keeps positives beyond one distance and negatives within another.
 
@@ -184,9 +186,8 @@ class PairMarginMiner(Miner):
         [0.0, 0.0, 1.0, 0.0]
     """
 
-    def __init__(self, positive_margin: float = 0.2, negative_margin: float = 0.8) -> None:
-        self.positive_margin = positive_margin
-        self.negative_margin = negative_margin
+    positive_margin: float = 0.2
+    negative_margin: float = 0.8
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         return (
@@ -196,6 +197,7 @@ class PairMarginMiner(Miner):
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class UniformHistogramMiner(Miner):
     """Weighs pairs so that all distances count alike, however many pairs have them.
 
@@ -221,19 +223,15 @@ class UniformHistogramMiner(Miner):
         [0.0, 2.5, 2.5, 5.0]
     """
 
-    def __init__(
-        self, num_bins: int = 100, positives_per_bin: float = 10, negatives_per_bin: float = 10
-    ) -> None:
-        if num_bins < 1:
-            raise ValueError(f"num_bins must be at least 1, received {num_bins}.")
-        if not (positives_per_bin > 0 and negatives_per_bin > 0):
-            raise ValueError(
-                "The weights of a bin must be positive, "
-                f"received {positives_per_bin} and {negatives_per_bin}."
-            )
-        self.num_bins = num_bins
-        self.positives_per_bin = positives_per_bin
-        self.negatives_per_bin = negatives_per_bin
+    num_bins: int = 100
+    positives_per_bin: float = 10
+    negatives_per_bin: float = 10
+
+    def __post_init__(self) -> None:
+        check_at_least(1, num_bins=self.num_bins)
+        check_positive(
+            positives_per_bin=self.positives_per_bin, negatives_per_bin=self.negatives_per_bin
+        )
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         distances = pairs.distances

@@ -1,18 +1,20 @@
 """Binomial deviance loss (Yi et al. 2014; Ustinova and Lempitsky 2016)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._backend import softplus
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class BinomialDevianceLoss(PairLoss):
     """Logistic regression of "same class" on the similarity of a pair.
 
@@ -34,7 +36,7 @@ class BinomialDevianceLoss(PairLoss):
         positive_weight: β_1, factor of the positives' exponent.
         mean_over_pairs: one mean over all pairs, instead of the sum of the means over positives and
             over negatives.
-        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -45,21 +47,12 @@ class BinomialDevianceLoss(PairLoss):
 
     takes_grades = True
 
-    def __init__(
-        self,
-        alpha: float = 2.0,
-        margin: float = 0.5,
-        negative_weight: float = 25.0,
-        positive_weight: float = 1.0,
-        mean_over_pairs: bool = False,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        self.alpha = alpha
-        self.margin = margin
-        self.negative_weight = negative_weight
-        self.positive_weight = positive_weight
-        self.mean_over_pairs = mean_over_pairs
+    alpha: float = 2.0
+    margin: float = 0.5
+    negative_weight: float = 25.0
+    positive_weight: float = 1.0
+    mean_over_pairs: bool = False
+    distance: Distance | DistanceName | None = None
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         exponents = self.alpha * (pairs.similarities - self.margin)

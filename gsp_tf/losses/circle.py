@@ -1,19 +1,20 @@
 """Circle loss (Sun et al., CVPR 2020)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._backend import softplus
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._log_sums import log_sum_exp
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._sums import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class CircleLoss(PairLoss):
     """Weighs every similarity by its distance from the optimum.
 
@@ -25,7 +26,6 @@ class CircleLoss(PairLoss):
     Args:
         margin: m, relaxation of the optimum.
         scale: γ, scale of the similarities.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -34,18 +34,10 @@ class CircleLoss(PairLoss):
         0.693
     """
 
-    fixed = ("distance",)
     takes_grades = True
 
-    def __init__(
-        self,
-        margin: float = 0.4,
-        scale: float = 80.0,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        self.margin = margin
-        self.scale = scale
+    margin: float = 0.4
+    scale: float = 80.0
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         similarities = pairs.similarities

@@ -1,22 +1,22 @@
 """Margin-based loss with learned class boundaries (Wu et al., ICCV 2017)."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
 from gsp_tf._config import is_zero
-from gsp_tf.losses._distances import Distance
+from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Miner, Pairs
-from gsp_tf.losses._reduction import Reduced, Reduction
+from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.margin import MarginLoss
+from gsp_tf.losses.reduction import Reduction, ReductionName
 from gsp_tf.ops import l2_normalize
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ClassMarginLoss(LossLayer, Reduced):
+class ClassMarginLoss(LossLayer):
     """Margin-based loss with a learned boundary β_y per class.
 
     `[α + d_ap - β_y]_+ + [α + β_y - d_an]_+ + ν β_y` over all triplets of an anchor of class y, a
@@ -37,8 +37,8 @@ class ClassMarginLoss(LossLayer, Reduced):
         nu: ν, weight of the boundaries in the loss; it keeps them from growing.
         shared_beta: one boundary for all classes.
         mean_over_pairs: average over all pairs, each once, including those that cost nothing.
-        normalize, miner, distance, p, power, reduction, class_weights, thresholds: as in
-            `PairLoss`. ν β_y is reduced in the same way, without class weights.
+        normalize, miner, distance, reduction: as in `PairLoss`. ν β_y is reduced in the same way,
+            without class weights.
         kwargs: an `embedding_regularizer` as in `PairLoss`, and arguments of `keras.layers.Layer`.
 
     Weight: `betas (num_classes,)`, or `(1,)` if shared.
@@ -54,7 +54,7 @@ class ClassMarginLoss(LossLayer, Reduced):
         0.942
     """
 
-    unscheduled = (*LossLayer.unscheduled, "margin", "beta", "thresholds")
+    unscheduled = ("margin", "beta")
 
     def __init__(
         self,
@@ -66,37 +66,29 @@ class ClassMarginLoss(LossLayer, Reduced):
         mean_over_pairs: bool = False,
         normalize: bool = True,
         miner: Miner | None = None,
-        distance: Distance | None = None,
-        p: float = 2.0,
-        power: float = 1.0,
-        reduction: Reduction | None = None,
-        class_weights: Sequence[float] | None = None,
-        thresholds: Sequence[float | None] | None = None,
+        distance: Distance | DistanceName | None = None,
+        reduction: Reduction | ReductionName | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, **kwargs)
-        if not nu >= 0:
-            raise ValueError(f"nu must not be negative, received {nu}.")
-        if nu and reduction == "none":
-            raise ValueError(f"reduction='none' takes nu=0, received nu={nu}.")
+        check_at_least(0, nu=nu)
         self.margin, self.beta, self.nu = margin, beta, nu
         self.shared_beta, self.mean_over_pairs = shared_beta, mean_over_pairs
         self.normalize, self.miner = normalize, miner
-        self.distance, self.p, self.power = distance, p, power
-        self.set_reduction(reduction, class_weights, thresholds, num_classes)
+        self.distance, self.reduction = distance, reduction
         self.margin_loss = MarginLoss(
             margin,
             beta,
             mean_over_pairs,
+            distance,
             normalize=normalize,
             miner=miner,
-            distance=distance,
-            p=p,
-            power=power,
             reduction=reduction,
-            class_weights=class_weights,
-            thresholds=thresholds,
         )
+        self.reducer = self.margin_loss.reducer
+        self.reducer.check_classes(num_classes)
+        if nu and self.reducer.name == "none":
+            raise ValueError(f"reduction='none' takes nu=0, received nu={nu}.")
         self.seed_generator = self.margin_loss.seed_generator
 
     def build(self, labels_shape, embeddings_shape):
@@ -111,13 +103,13 @@ class ClassMarginLoss(LossLayer, Reduced):
         pairs = self.margin_loss.mined(Pairs(anchors, anchors, labels, labels, exclude_self=True))
         betas = ops.take(self.betas, labels * 0 if self.shared_beta else labels)[:, None]
         kinds = self.margin_loss.costs(pairs, betas)
-        total = self.margin_loss.reduced(kinds, labels)
+        total = self.reducer(kinds, labels)
         if not is_zero(self.nu):
             counts = pairs.triplet_counts[0]
             if self.mean_over_pairs:
                 counts = pairs.positives + pairs.negatives
             sums = ops.sum(counts, axis=1) * betas[:, 0]
-            counted = sum(ops.sum(self.margin_loss.counted(*kind), axis=1) for kind in kinds)
-            pull = self.nu * self.margin_loss.of_anchors(sums, counted)
+            counted = sum(ops.sum(self.reducer.counted(*kind), axis=1) for kind in kinds)
+            pull = self.nu * self.reducer.of_anchors(sums, counted)
             total = total + ops.where(ops.any(counted > 0), pull, 0.0)
         return total

@@ -1,17 +1,19 @@
 """Contrastive loss with two margins (Hadsell et al. 2006; C2 in the GSP and CCP papers)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class ContrastiveLoss(PairLoss):
     """Pulls positives within one margin and pushes negatives beyond another (C2).
 
@@ -28,7 +30,7 @@ class ContrastiveLoss(PairLoss):
         positive_margin: m_p, distance below which a positive pair costs nothing.
         negative_margin: m_n, distance above which a negative pair costs nothing.
         mean_over_pairs: one mean over all pairs, including those that cost nothing.
-        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -40,18 +42,15 @@ class ContrastiveLoss(PairLoss):
 
     takes_grades = True
 
-    def __init__(
-        self,
-        positive_margin: float = 0.0,
-        negative_margin: float = 0.5,
-        mean_over_pairs: bool = False,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        self.positive_margin = positive_margin
-        self.negative_margin = negative_margin
-        self.mean_over_pairs = mean_over_pairs
-        self.default_reduction = "mean" if mean_over_pairs else "nonzero_mean"
+    positive_margin: float = 0.0
+    negative_margin: float = 0.5
+    mean_over_pairs: bool = False
+    distance: Distance | DistanceName | None = None
+
+    @property
+    def default_reduction(self):
+        """One mean over all pairs, or one over those of each kind that cost something."""
+        return "mean" if self.mean_over_pairs else "nonzero_mean"
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         attraction = ops.relu(pairs.distances - self.positive_margin)

@@ -6,7 +6,9 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
+from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,7 +22,8 @@ class CosFaceLoss(SoftmaxProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m, a cosine.
         scale: s > 0.
-        kwargs: arguments of `ProxyLoss`, such as `reduction` and `proxies_regularizer`.
+        reduction: as in `ProxyLoss`.
+        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 
@@ -36,14 +39,16 @@ class CosFaceLoss(SoftmaxProxyLoss):
         0.241
     """
 
-    fixed = ("distance",)
-
     def __init__(
-        self, num_classes: int, margin: float = 0.35, scale: float = 64.0, **kwargs: Any
+        self,
+        num_classes: int,
+        margin: float = 0.35,
+        scale: float = 64.0,
+        reduction: Reduction | ReductionName | None = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, **kwargs)
-        if not scale > 0:
-            raise ValueError(f"scale must be positive, received {scale}.")
+        super().__init__(num_classes, None, reduction, **kwargs)
+        check_positive(scale=scale)
         self.margin = margin
         self.scale = scale
 

@@ -1,17 +1,18 @@
 """Contrastive loss on cosine similarities (C1 in the CCP thesis; the pair loss of XBM)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class CosineContrastiveLoss(PairLoss):
     """Pulls positives together and pushes negatives below a cosine similarity (C1).
 
@@ -21,7 +22,6 @@ class CosineContrastiveLoss(PairLoss):
 
     Args:
         margin: m, similarity below which a negative pair costs nothing.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -30,17 +30,14 @@ class CosineContrastiveLoss(PairLoss):
         0.773
     """
 
-    fixed = ("distance",)
     takes_grades = True
 
-    def __init__(
-        self,
-        margin: float = 0.5,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        self.margin = margin
-        self.sums_over_references = self.reduction != "nonzero_mean" and self.thresholds is None
+    margin: float = 0.5
+
+    @property
+    def sums_over_references(self):
+        """As in `PairLoss`; terms of whole anchors cannot be chosen in parts."""
+        return self.reducer.name != "nonzero_mean" and self.reducer.thresholds is None
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         attraction = pairs.positives * ops.relu(1.0 - pairs.similarities)

@@ -7,6 +7,7 @@ from keras import ops
 
 from gsp_tf._backend import assign_rows, available
 from gsp_tf._config import is_zero
+from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.ops import l2_normalize
 
@@ -71,12 +72,9 @@ class CrossBatchMemory(PairWrapper):
         **kwargs: Any,
     ) -> None:
         super().__init__(loss, **kwargs)
-        if capacity < 1:
-            raise ValueError(f"capacity must be at least 1, received {capacity}.")
-        if warmup_steps < 0:
-            raise ValueError(f"warmup_steps must not be negative, received {warmup_steps}.")
-        if not batch_weight >= 0:
-            raise ValueError(f"batch_weight must not be negative, received {batch_weight}.")
+        check_at_least(1, capacity=capacity)
+        check_at_least(0, warmup_steps=warmup_steps)
+        check_at_least(0, batch_weight=batch_weight)
         if num_labels is None and loss.relation in ("any", "jaccard", "cosine"):
             raise ValueError(
                 f"A loss with relation={loss.relation!r} compares label vectors (B, C): give "

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked
@@ -53,8 +54,7 @@ class DynamicSoftMarginLoss(LossLayer):
         super().__init__(**kwargs)
         if not min_value < 0:
             raise ValueError(f"min_value must be negative, received {min_value}.")
-        if num_bins < 2:
-            raise ValueError(f"num_bins must be at least 2, received {num_bins}.")
+        check_at_least(2, num_bins=num_bins)
         if not 0 <= momentum <= 1:
             raise ValueError(f"momentum must lie in 0 to 1, received {momentum}.")
         self.min_value = min_value

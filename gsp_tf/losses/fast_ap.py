@@ -1,17 +1,19 @@
 """FastAP loss (Cakir et al., CVPR 2019)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_at_least
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class FastAPLoss(PairLoss):
     """One minus the average precision of each anchor's ranking, from soft histograms.
 
@@ -22,7 +24,6 @@ class FastAPLoss(PairLoss):
 
     Args:
         num_bins: L, number of intervals of the histogram, which has L + 1 bins.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Embeddings are always L2-normalised: the bins cover the distances of unit vectors.
 
@@ -36,13 +37,13 @@ class FastAPLoss(PairLoss):
         0.5
     """
 
-    fixed = ("normalize", "distance")
+    num_bins: int = 10
 
-    def __init__(self, num_bins: int = 10, **kwargs: Unpack[PairArguments]) -> None:
-        super().__init__(**kwargs)
-        if num_bins < 1:
-            raise ValueError(f"num_bins must be at least 1, received {num_bins}.")
-        self.num_bins = num_bins
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.normalize:
+            raise ValueError("The bins of FastAPLoss cover unit vectors, received normalize=False.")
+        check_at_least(1, num_bins=self.num_bins)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         places = pairs.squared_distances * (self.num_bins / 4.0)

@@ -1,18 +1,20 @@
 """Generalised lifted structure loss (Hermans, Beyer, Leibe 2017)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._log_sums import log_sum_exp
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._sums import log_sum_exp
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class GeneralizedLiftedStructureLoss(PairLoss):
     """Compares a soft maximum of an anchor's positives with a soft minimum of its negatives.
 
@@ -23,7 +25,7 @@ class GeneralizedLiftedStructureLoss(PairLoss):
     Args:
         margin: m, a distance, of the negatives.
         positive_margin: m_p, a distance, of the positives.
-        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -34,15 +36,9 @@ class GeneralizedLiftedStructureLoss(PairLoss):
 
     takes_grades = True
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        positive_margin: float = 0.0,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        self.margin = margin
-        self.positive_margin = positive_margin
+    margin: float = 1.0
+    positive_margin: float = 0.0
+    distance: Distance | DistanceName | None = None
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         distances = pairs.distances

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._config import is_zero
-from gsp_tf.losses._arguments import refuse_inner
+from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses.group_diversity import GroupDiversityLoss
@@ -59,20 +59,17 @@ class GroupedLoss(LossLayer):
         diversity: GroupDiversityLoss | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(inner=loss, **kwargs)
+        super().__init__(inner=[loss], calls_inner=True, **kwargs)
         if not isinstance(loss, (PairLoss, LossLayer)):
             raise ValueError(
                 "GroupedLoss takes a pair loss such as ContrastiveLoss() or a loss layer such as "
                 f"ProxyAnchorLoss(num_classes), received {loss!r}."
             )
-        if num_groups < 1:
-            raise ValueError(f"num_groups must be at least 1, received {num_groups}.")
-        if not diversity_weight >= 0:
-            raise ValueError(f"diversity_weight must not be negative, received {diversity_weight}.")
+        check_at_least(1, num_groups=num_groups)
+        check_at_least(0, diversity_weight=diversity_weight)
         diversity = GroupDiversityLoss() if diversity is None else diversity
         if not isinstance(diversity, GroupDiversityLoss):
             raise ValueError(f"diversity must be a GroupDiversityLoss, received {diversity!r}.")
-        refuse_inner(self, loss, calls_it=True)
         self.num_groups = num_groups
         self.diversity_weight = diversity_weight
         self.diversity = diversity

@@ -9,7 +9,7 @@ from keras import ops
 from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._sums import weighted_mean
+from gsp_tf.losses.reduction import weighted_mean
 from gsp_tf.ops import at_least_float32, l2_normalize, pairwise_distances
 
 

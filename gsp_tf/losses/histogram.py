@@ -1,17 +1,19 @@
 """Histogram loss (Ustinova and Lempitsky, NeurIPS 2016)."""
 
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._backend import segment_sum
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_at_least
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class HistogramLoss(PairLoss):
     """Probability that a negative pair is more similar than a positive pair.
 
@@ -25,7 +27,6 @@ class HistogramLoss(PairLoss):
 
     Args:
         num_bins: R, number of intervals of the histogram, which has R + 1 nodes.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Embeddings are always L2-normalised: the bins cover cosine similarities.
 
@@ -39,14 +40,17 @@ class HistogramLoss(PairLoss):
         1.0
     """
 
-    fixed = ("normalize", "distance")
     takes_grades = True
 
-    def __init__(self, num_bins: int = 100, **kwargs: Unpack[PairArguments]) -> None:
-        super().__init__(**kwargs)
-        if num_bins < 1:
-            raise ValueError(f"num_bins must be at least 1, received {num_bins}.")
-        self.num_bins = num_bins
+    num_bins: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.normalize:
+            raise ValueError("HistogramLoss takes unit vectors, received normalize=False.")
+        if self.reduction is not None:
+            raise ValueError(f"HistogramLoss takes no reduction, received {self.reduction!r}.")
+        check_at_least(1, num_bins=self.num_bins)
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
         places = (pairs.similarities + 1.0) * (self.num_bins / 2.0)

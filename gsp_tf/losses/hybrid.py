@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
 from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss
@@ -58,8 +59,7 @@ class HybridLoss(LossLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, **kwargs)
-        if not proxy_weight >= 0:
-            raise ValueError(f"proxy_weight must not be negative, received {proxy_weight}.")
+        check_at_least(0, proxy_weight=proxy_weight)
         self.proxy_weight = proxy_weight
         self.alpha, self.beta, self.base = alpha, beta, base
         self.margin, self.proxy_alpha = margin, proxy_alpha

@@ -1,18 +1,20 @@
 """Instance loss (Zheng et al., ACM TOMM 2020)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._log_sums import log_sum_exp
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._sums import log_sum_exp
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class InstanceLoss(PairLoss):
     """Cross-entropy of the samples of a batch, each of which is the classifier of its class.
 
@@ -28,7 +30,6 @@ class InstanceLoss(PairLoss):
 
     Args:
         scale: γ > 0.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the scale is not positive.
@@ -40,17 +41,11 @@ class InstanceLoss(PairLoss):
         0.636
     """
 
-    fixed = ("distance",)
+    scale: float = 64.0
 
-    def __init__(
-        self,
-        scale: float = 64.0,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        if not scale > 0:
-            raise ValueError(f"scale must be positive, received {scale}.")
-        self.scale = scale
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(scale=self.scale)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         own = pairs.with_itself

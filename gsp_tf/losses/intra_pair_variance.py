@@ -1,18 +1,20 @@
 """Intra-pair variance loss (Yu and Tao, ICCV 2019)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._sums import weighted_mean
+from gsp_tf.losses.distances import Distance, DistanceName
+from gsp_tf.losses.reduction import weighted_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class IntraPairVarianceLoss(PairLoss):
     """Pulls the similarities of the positive pairs together, and those of the negative pairs.
 
@@ -24,7 +26,7 @@ class IntraPairVarianceLoss(PairLoss):
     Args:
         positive_epsilon: ε_p, share of the mean below which a positive pair costs nothing.
         negative_epsilon: ε_n, the same above the mean for a negative pair.
-        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -35,15 +37,9 @@ class IntraPairVarianceLoss(PairLoss):
 
     takes_grades = True
 
-    def __init__(
-        self,
-        positive_epsilon: float = 0.01,
-        negative_epsilon: float = 0.01,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        self.positive_epsilon = positive_epsilon
-        self.negative_epsilon = negative_epsilon
+    positive_epsilon: float = 0.01
+    negative_epsilon: float = 0.01
+    distance: Distance | DistanceName | None = None
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         similarities = pairs.similarities

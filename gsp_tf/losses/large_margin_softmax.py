@@ -6,12 +6,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._proxy import SampleProxyLayer, cross_entropies, own_class_mask
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._proxy import ProxyLayer, cross_entropies, own_class_mask
+from gsp_tf.losses.reduction import Reduction, ReductionName
 from gsp_tf.ops import safe_sqrt
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class LargeMarginSoftmaxLoss(SampleProxyLayer):
+class LargeMarginSoftmaxLoss(ProxyLayer):
     """Softmax in which the angle to the own class counts m times (L-Softmax).
 
     Cross-entropy of the logits `s ||w_c|| ||x|| cos θ_c`, with `ψ(θ) = (-1)^k cos(m θ) - 2k`, `k =
@@ -22,8 +24,8 @@ class LargeMarginSoftmaxLoss(SampleProxyLayer):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m, a whole number of at least 1.
         scale: s > 0.
-        kwargs: `reduction`, `class_weights`, `thresholds` and the others of `ProxyLoss`, without a
-            distance.
+        reduction: as in `ProxyLoss`.
+        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
 
     Weight: `proxies (num_classes, D)`, the w, one per class.
 
@@ -43,13 +45,17 @@ class LargeMarginSoftmaxLoss(SampleProxyLayer):
     uses_proxy_norms = True
 
     def __init__(
-        self, num_classes: int, margin: int = 4, scale: float = 1.0, **kwargs: Any
+        self,
+        num_classes: int,
+        margin: int = 4,
+        scale: float = 1.0,
+        reduction: Reduction | ReductionName | None = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, **kwargs)
+        super().__init__(num_classes, reduction, **kwargs)
         if margin < 1 or margin != int(margin):
             raise ValueError(f"margin must be a whole number of at least 1, received {margin}.")
-        if not scale > 0:
-            raise ValueError(f"scale must be positive, received {scale}.")
+        check_positive(scale=scale)
         self.margin = margin
         self.scale = scale
 

@@ -1,18 +1,20 @@
 """Lifted structured loss (Oh Song et al., CVPR 2016)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._log_sums import log_sum_exp
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._sums import log_sum_exp
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class LiftedStructureLoss(PairLoss):
     """Compares every positive pair with all negatives of both its samples.
 
@@ -28,7 +30,7 @@ class LiftedStructureLoss(PairLoss):
 
     Args:
         margin: m, a distance.
-        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -37,13 +39,8 @@ class LiftedStructureLoss(PairLoss):
         2.301
     """
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        self.margin = margin
+    margin: float = 1.0
+    distance: Distance | DistanceName | None = None
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         exponents = self.margin - pairs.distances

@@ -5,9 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._log_sums import log1p_sum_exp
 from gsp_tf.losses._proxy import own_class_mask
-from gsp_tf.losses._sums import log1p_sum_exp
 from gsp_tf.ops import l2_normalize, solve_positive_definite
 
 
@@ -54,10 +55,8 @@ class ManifoldLoss(LossLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if num_proxies < 1:
-            raise ValueError(f"num_proxies must be at least 1, received {num_proxies}.")
-        if not context_weight >= 0:
-            raise ValueError(f"context_weight must not be negative, received {context_weight}.")
+        check_at_least(1, num_proxies=num_proxies)
+        check_at_least(0, context_weight=context_weight)
         if not 0 < alpha < 1:
             raise ValueError(f"alpha must lie between 0 and 1, received {alpha}.")
         self.num_proxies = num_proxies

@@ -1,17 +1,19 @@
 """Margin-based loss (Wu et al., ICCV 2017)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class MarginLoss(PairLoss):
     """Keeps positives below and negatives above a boundary.
 
@@ -29,7 +31,7 @@ class MarginLoss(PairLoss):
         margin: α, half the width of the band around the boundary.
         beta: β, the boundary, a distance.
         mean_over_pairs: average over all pairs, each once, including those that cost nothing.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -38,18 +40,15 @@ class MarginLoss(PairLoss):
         0.942
     """
 
-    def __init__(
-        self,
-        margin: float = 0.2,
-        beta: float = 1.2,
-        mean_over_pairs: bool = False,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        self.margin = margin
-        self.beta = beta
-        self.mean_over_pairs = mean_over_pairs
-        self.default_reduction = "mean" if mean_over_pairs else "nonzero_mean"
+    margin: float = 0.2
+    beta: float = 1.2
+    mean_over_pairs: bool = False
+    distance: Distance | DistanceName | None = None
+
+    @property
+    def default_reduction(self):
+        """One mean over all pairs, or one over those of each kind that cost something."""
+        return "mean" if self.mean_over_pairs else "nonzero_mean"
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         yield from self.costs(pairs, self.beta)

@@ -7,9 +7,8 @@ import keras
 from keras import ops
 
 from gsp_tf._config import constructor_config
-from gsp_tf.losses._arguments import refuse_inner
 from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._pair_loss import PairLoss
+from gsp_tf.losses._pair_loss import PairLoss, is_pair_loss
 from gsp_tf.losses._pairs import Pairs
 
 
@@ -55,7 +54,7 @@ class MatryoshkaLoss(LossLayer):
         weights: Sequence[float] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(getattr(loss, "num_classes", None), inner=loss, **kwargs)
+        super().__init__(getattr(loss, "num_classes", None), inner=[loss], **kwargs)
         if not isinstance(loss, PairLoss) and not hasattr(loss, "proxies_loss"):
             raise ValueError(
                 "MatryoshkaLoss takes a pair loss such as ContrastiveLoss() or a loss with proxies "
@@ -71,7 +70,6 @@ class MatryoshkaLoss(LossLayer):
                 f"weights must be one number per dimension, {len(dims)}, and not negative; "
                 f"received {tuple(weights)}."
             )
-        refuse_inner(self, loss)
         self.loss = loss
         self.dims = dims
         self.prefix_weights = None if weights is None else tuple(map(float, weights))
@@ -83,19 +81,14 @@ class MatryoshkaLoss(LossLayer):
         return self.loss.normalize
 
     @property
-    def takes_references(self):
-        """Whether it is around a pair loss."""
-        return isinstance(self.loss, PairLoss)
-
-    @property
     def miner(self):
         """The miner of a pair loss."""
         return self.loss.miner
 
     @property
-    def class_weights(self):
-        """Those of a pair loss."""
-        return self.loss.class_weights
+    def reducer(self):
+        """The reduction of a pair loss."""
+        return self.loss.reducer
 
     @property
     def relation(self):
@@ -123,11 +116,11 @@ class MatryoshkaLoss(LossLayer):
 
     def build(self, labels_shape, embeddings_shape):
         self._check(embeddings_shape[-1])
-        if not self.takes_references and not self.loss.built:
+        if not is_pair_loss(self) and not self.loss.built:
             self.loss.build(labels_shape, embeddings_shape)
 
     def call(self, labels, embeddings):
-        if self.takes_references:
+        if is_pair_loss(self):
             return self.mined_loss(
                 self.pairs(embeddings, embeddings, labels, labels, exclude_self=True)
             )

@@ -1,6 +1,7 @@
 """Miners: which pairs a loss counts, and how often."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import keras
 from keras import ops
@@ -12,6 +13,7 @@ from gsp_tf.losses._rows import smallest_above, weight_at, weight_below
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class DistanceWeightedMiner(Miner):
     """Draws negatives evenly over their distances, one per positive pair.
 
@@ -40,18 +42,17 @@ class DistanceWeightedMiner(Miner):
         [0.0, 0.0, 1.0, 0.0]
     """
 
-    def __init__(
-        self, cutoff: float = 0.5, nonzero_loss_cutoff: float = 1.4, seed: int | None = None
-    ) -> None:
-        if not 0 < cutoff < nonzero_loss_cutoff:
+    cutoff: float = 0.5
+    nonzero_loss_cutoff: float = 1.4
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cutoff < self.nonzero_loss_cutoff:
             raise ValueError(
                 "The cutoffs must be 0 < cutoff < nonzero_loss_cutoff, received "
-                f"cutoff={cutoff} and nonzero_loss_cutoff={nonzero_loss_cutoff}."
+                f"cutoff={self.cutoff} and nonzero_loss_cutoff={self.nonzero_loss_cutoff}."
             )
-        self.cutoff = cutoff
-        self.nonzero_loss_cutoff = nonzero_loss_cutoff
-        self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(checked_seed(seed))
+        self.seed_generator = keras.random.SeedGenerator(checked_seed(self.seed))
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         probabilities = self.probabilities(pairs)
@@ -94,6 +95,7 @@ class DistanceWeightedMiner(Miner):
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class HardNegativeMiner(Miner):
     """Keeps, for each anchor, as many of its nearest negatives as it has positives.
 
@@ -115,8 +117,7 @@ class HardNegativeMiner(Miner):
         [0.0, 0.0, 1.0, 0.0]
     """
 
-    def __init__(self, common_count: bool = False) -> None:
-        self.common_count = common_count
+    common_count: bool = False
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         num_nearer = weight_below(pairs.distances, pairs.negatives, pairs.distances)
@@ -127,6 +128,7 @@ class HardNegativeMiner(Miner):
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class MultiSimilarityMiner(Miner):
     """Keeps negatives nearer than the farthest positive and positives beyond the nearest negative.
 
@@ -146,8 +148,7 @@ class MultiSimilarityMiner(Miner):
         [0.0, 0.0, 1.0, 0.0]
     """
 
-    def __init__(self, epsilon: float = 0.1) -> None:
-        self.epsilon = epsilon
+    epsilon: float = 0.1
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         similarities = pairs.similarities
@@ -169,6 +170,7 @@ class MultiSimilarityMiner(Miner):
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class NHardMiner(Miner):
     """Keeps, for each anchor, its farthest positives and its nearest negatives, by their ranks.
 
@@ -193,10 +195,11 @@ class NHardMiner(Miner):
         [0.0, 0.0, 0.0, 1.0]
     """
 
-    def __init__(
-        self, positive_ranks: int | Sequence[int] = 1, negative_ranks: int | Sequence[int] = 1
-    ) -> None:
-        ranges = {"positive_ranks": positive_ranks, "negative_ranks": negative_ranks}
+    positive_ranks: int | Sequence[int] = 1
+    negative_ranks: int | Sequence[int] = 1
+
+    def __post_init__(self) -> None:
+        ranges = {"positive_ranks": self.positive_ranks, "negative_ranks": self.negative_ranks}
         for name, ranks in ranges.items():
             first, *last = (1, ranks) if isinstance(ranks, int) else ranks
             if len(last) != 1 or not 1 <= first <= last[0]:

@@ -9,6 +9,7 @@ from keras import ops
 
 from gsp_tf._backend import available
 from gsp_tf._config import constructor_config
+from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.ops import pairwise_distances
 
@@ -59,8 +60,7 @@ class MultiLevelDistanceRegularization(PairWrapper):
         **kwargs: Any,
     ) -> None:
         super().__init__(loss, **kwargs)
-        if not weight >= 0:
-            raise ValueError(f"weight must not be negative, received {weight}.")
+        check_at_least(0, weight=weight)
         if not len(levels):
             raise ValueError("levels must hold at least one level, received none.")
         self.weight = weight

@@ -1,17 +1,20 @@
 """Multi-similarity loss (Wang et al., CVPR 2019)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._log_sums import log1p_sum_exp
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._sums import log1p_sum_exp
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class MultiSimilarityLoss(PairLoss):
     """Weighs every pair by its similarity and by those of its anchor's other pairs (MS).
 
@@ -24,7 +27,7 @@ class MultiSimilarityLoss(PairLoss):
         alpha: α, scale of the positives.
         beta: β, scale of the negatives.
         base: λ, the similarity at which the exponents are 0.
-        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Raises:
         ValueError: if a scale is not positive.
@@ -38,19 +41,14 @@ class MultiSimilarityLoss(PairLoss):
 
     takes_grades = True
 
-    def __init__(
-        self,
-        alpha: float = 2.0,
-        beta: float = 50.0,
-        base: float = 0.5,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        if not (alpha > 0 and beta > 0):
-            raise ValueError(f"alpha and beta must be positive, received {alpha} and {beta}.")
-        self.alpha = alpha
-        self.beta = beta
-        self.base = base
+    alpha: float = 2.0
+    beta: float = 50.0
+    base: float = 0.5
+    distance: Distance | DistanceName | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(alpha=self.alpha, beta=self.beta)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         shifted = pairs.similarities - self.base

@@ -1,17 +1,20 @@
 """N-pairs loss (Sohn, NIPS 2016)."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._sums import log_sum_exp
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class NPairsLoss(PairLoss):
     """Cross-entropy of one positive of each class among the positives of all classes.
 
@@ -23,7 +26,7 @@ class NPairsLoss(PairLoss):
     `normalize=False`.
 
     Args:
-        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
         >>> import numpy as np
@@ -32,7 +35,12 @@ class NPairsLoss(PairLoss):
         0.088
     """
 
-    fixed = ("relation",)
+    distance: Distance | DistanceName | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.relation != "equal":
+            raise ValueError(f"NPairsLoss needs classes, received relation={self.relation!r}.")
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         labels = pairs.anchor_labels

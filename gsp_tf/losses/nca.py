@@ -1,17 +1,20 @@
 """Neighbourhood components analysis (Goldberger et al., NeurIPS 2004)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.soft_nearest_neighbor import neighbor_terms
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class NCALoss(PairLoss):
     """Log-likelihood of drawing a neighbour of one's own class by squared distance (NCA).
 
@@ -23,7 +26,7 @@ class NCALoss(PairLoss):
 
     Args:
         scale: σ > 0.
-        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Raises:
         ValueError: if the scale is not positive.
@@ -37,15 +40,12 @@ class NCALoss(PairLoss):
 
     takes_grades = True
 
-    def __init__(
-        self,
-        scale: float = 1.0,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        if not scale > 0:
-            raise ValueError(f"scale must be positive, received {scale}.")
-        self.scale = scale
+    scale: float = 1.0
+    distance: Distance | DistanceName | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(scale=self.scale)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         yield neighbor_terms(-self.scale * pairs.squared_distances, pairs)

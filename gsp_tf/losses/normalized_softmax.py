@@ -5,7 +5,10 @@ from typing import Any
 import keras
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._proxy import SoftmaxProxyLoss
+from gsp_tf.losses.distances import Distance, DistanceName
+from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -18,7 +21,9 @@ class NormalizedSoftmaxLoss(SoftmaxProxyLoss):
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         temperature: T > 0.
-        kwargs: arguments of `ProxyLoss`, such as `distance` and `reduction`.
+        distance: as in `ProxyLoss`.
+        reduction: as in `ProxyLoss`.
+        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 
@@ -34,10 +39,16 @@ class NormalizedSoftmaxLoss(SoftmaxProxyLoss):
         0.313
     """
 
-    def __init__(self, num_classes: int, temperature: float = 0.05, **kwargs: Any) -> None:
-        super().__init__(num_classes, **kwargs)
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive, received {temperature}.")
+    def __init__(
+        self,
+        num_classes: int,
+        temperature: float = 0.05,
+        distance: Distance | DistanceName | None = None,
+        reduction: Reduction | ReductionName | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_classes, distance, reduction, **kwargs)
+        check_positive(temperature=temperature)
         self.temperature = temperature
 
     def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:

@@ -1,19 +1,22 @@
 """NT-Xent loss (Sohn 2016; Chen et al., ICML 2020)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._backend import softplus
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._log_sums import log_sum_exp
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._sums import log_sum_exp
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class NTXentLoss(PairLoss):
     """Cross-entropy of every positive among the negatives of its anchor (InfoNCE).
 
@@ -25,7 +28,7 @@ class NTXentLoss(PairLoss):
 
     Args:
         temperature: T > 0.
-        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -39,15 +42,12 @@ class NTXentLoss(PairLoss):
 
     takes_grades = True
 
-    def __init__(
-        self,
-        temperature: float = 0.07,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive, received {temperature}.")
-        self.temperature = temperature
+    temperature: float = 0.07
+    distance: Distance | DistanceName | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(temperature=self.temperature)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         logits = pairs.similarities / self.temperature

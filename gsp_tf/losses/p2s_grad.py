@@ -7,6 +7,7 @@ from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, own_class_mask
+from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -20,7 +21,8 @@ class P2SGradLoss(ProxyLoss):
 
     Args:
         num_classes: C, number of classes; labels are 0 to num_classes - 1.
-        kwargs: arguments of `ProxyLoss`, such as `reduction` and `proxies_regularizer`.
+        reduction: as in `ProxyLoss`.
+        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 
@@ -33,10 +35,13 @@ class P2SGradLoss(ProxyLoss):
         0.2
     """
 
-    fixed = ("distance",)
-
-    def __init__(self, num_classes: int, **kwargs: Any) -> None:
-        super().__init__(num_classes, **kwargs)
+    def __init__(
+        self,
+        num_classes: int,
+        reduction: Reduction | ReductionName | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_classes, None, reduction, **kwargs)
 
     def sample_losses(
         self, labels: Tensor, similarities: Tensor, is_class: Tensor | None = None

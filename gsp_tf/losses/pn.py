@@ -1,23 +1,25 @@
 """PN loss: triplets whose negative is far from anchor and positive (Szubert et al. 2019)."""
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import keras
 from keras import ops
 
 from gsp_tf._backend import argmax, softplus
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._distances import Distance, distances_named
 from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses.distances import Distance, DistanceName, Euclidean
 
 Positive = Literal["hard", "easy"]
 Negative = Literal["hard", "semi_hard", "easy"]
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class PNLoss(PairLoss):
     """One triplet per anchor, whose negative must be far from the anchor and from the positive.
 
@@ -35,7 +37,6 @@ class PNLoss(PairLoss):
         distance: "euclidean", "squared_euclidean", "angular", 1 minus the cosine similarity, or
             another one of `PairLoss`.
         soft: `log(1 + exp(d_ap - min(d_an, d_pn)))` instead of the hinge, without a margin.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if a name is none of these.
@@ -47,22 +48,16 @@ class PNLoss(PairLoss):
         0.1
     """
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        positive: Positive = "hard",
-        negative: Negative = "semi_hard",
-        distance: Distance = "angular",
-        soft: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(distance=distance, **kwargs)
-        check_choice("positive", positive, Positive)
-        check_choice("negative", negative, Negative)
-        self.margin = margin
-        self.positive = positive
-        self.negative = negative
-        self.soft = soft
+    margin: float = 1.0
+    positive: Positive = "hard"
+    negative: Negative = "semi_hard"
+    distance: Distance | DistanceName | None = "angular"
+    soft: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("positive", self.positive, Positive)
+        check_choice("negative", self.negative, Negative)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         distances = pairs.distances
@@ -87,7 +82,7 @@ class PNLoss(PairLoss):
             between = ops.take_along_axis(of_positive, negative, axis=1)[:, 0]
         else:
             chosen = (ops.take(pairs.references, x[:, 0], axis=0) for x in (positive, negative))
-            between = ops.diagonal(distances_named(self.distance, self.p, self.power, *chosen))
+            between = ops.diagonal((self._distance or Euclidean())(*chosen))
         complete = ops.logical_and(ops.any(is_positive, axis=1), ops.any(is_negative, axis=1))
         violation = ops.where(complete, near - ops.minimum(far, between), 0.0)
         terms = softplus(violation) if self.soft else ops.relu(self.margin + violation)

@@ -1,14 +1,15 @@
 """PNP loss: penalise the negatives that come before a positive (Li et al., AAAI 2022)."""
 
 from collections.abc import Iterable
-from typing import Literal, Unpack
+from dataclasses import dataclass
+from typing import Literal
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_choice
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_choice, check_positive
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._ranks import soft_counts_above
 
@@ -16,6 +17,7 @@ Variant = Literal["O", "Iu", "Ib", "Ds", "Dq"]
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class PNPLoss(PairLoss):
     """Mean penalty of the number of negatives that rank before each positive of an anchor.
 
@@ -35,7 +37,6 @@ class PNPLoss(PairLoss):
         alpha: α > 0 of Dq.
         b: b > 0 of Ib.
         temperature: τ > 0, a similarity.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the variant is none of these, or a number is not positive.
@@ -47,27 +48,15 @@ class PNPLoss(PairLoss):
         0.5
     """
 
-    fixed = ("distance",)
+    variant: Variant = "O"
+    alpha: float = 1.0
+    b: float = 2.0
+    temperature: float = 0.01
 
-    def __init__(
-        self,
-        variant: Variant = "O",
-        alpha: float = 1.0,
-        b: float = 2.0,
-        temperature: float = 0.01,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        check_choice("variant", variant, Variant)
-        if not (alpha > 0 and b > 0 and temperature > 0):
-            raise ValueError(
-                "alpha, b and temperature must be positive, "
-                f"received {alpha}, {b} and {temperature}."
-            )
-        self.variant = variant
-        self.alpha = alpha
-        self.b = b
-        self.temperature = temperature
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("variant", self.variant, Variant)
+        check_positive(alpha=self.alpha, b=self.b, temperature=self.temperature)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         own = pairs.with_itself

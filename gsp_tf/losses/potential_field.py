@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf.losses._inputs import check_at_least, check_positive
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._proxy import ProxyLayer
 from gsp_tf.ops import l2_normalize
@@ -59,11 +60,9 @@ class PotentialFieldLoss(ProxyLayer):
         delta: float = 0.2,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, **kwargs)
-        if proxies_per_class < 1:
-            raise ValueError(f"A class needs at least 1 proxy, received {proxies_per_class}.")
-        if not (alpha > 0 and delta > 0):
-            raise ValueError(f"alpha and delta must be positive, received {alpha} and {delta}.")
+        super().__init__(num_classes, None, **kwargs)
+        check_at_least(1, proxies_per_class=proxies_per_class)
+        check_positive(alpha=alpha, delta=delta)
         self.proxies_per_class = proxies_per_class
         self.alpha = alpha
         self.delta = delta

@@ -6,8 +6,10 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._log_sums import log1p_sum_exp
 from gsp_tf.losses._proxy import ProxyLoss, own_class_mask
-from gsp_tf.losses._sums import log1p_sum_exp
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -22,7 +24,8 @@ class ProxyAnchorLoss(ProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: δ, a similarity.
         alpha: α > 0, scale of the similarities.
-        kwargs: arguments of `ProxyLoss`, such as `distance` and `proxies_regularizer`.
+        distance: as in `ProxyLoss`.
+        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 
@@ -39,11 +42,15 @@ class ProxyAnchorLoss(ProxyLoss):
     """
 
     def __init__(
-        self, num_classes: int, margin: float = 0.1, alpha: float = 32.0, **kwargs: Any
+        self,
+        num_classes: int,
+        margin: float = 0.1,
+        alpha: float = 32.0,
+        distance: Distance | DistanceName | None = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, **kwargs)
-        if not alpha > 0:
-            raise ValueError(f"alpha must be positive, received {alpha}.")
+        super().__init__(num_classes, distance, None, **kwargs)
+        check_positive(alpha=alpha)
         self.margin = margin
         self.alpha = alpha
 

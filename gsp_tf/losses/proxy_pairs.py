@@ -7,12 +7,13 @@ from keras import ops
 
 from gsp_tf._config import is_zero
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.losses._proxy import ProxyLayer
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ProxyPairsLoss(ProxyLayer, PairWrapper):
+class ProxyPairsLoss(PairWrapper):
     """Pair loss with the samples as anchors and k learned proxies per class as references.
 
     `loss(batch, proxies) + batch_weight · loss(batch, batch)`. This is the objective of one problem
@@ -50,13 +51,13 @@ class ProxyPairsLoss(ProxyLayer, PairWrapper):
         batch_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(loss, num_classes, **kwargs)
-        if proxies_per_class < 1:
-            raise ValueError(f"A class needs at least 1 proxy, received {proxies_per_class}.")
-        if not batch_weight >= 0:
-            raise ValueError(f"batch_weight must not be negative, received {batch_weight}.")
+        super().__init__(loss, num_classes=num_classes, **kwargs)
+        check_at_least(1, proxies_per_class=proxies_per_class)
+        check_at_least(0, batch_weight=batch_weight)
         self.proxies_per_class = proxies_per_class
         self.batch_weight = batch_weight
+
+    build = ProxyLayer.build
 
     def call(self, labels, embeddings):
         return self.proxies_loss(labels, embeddings, self.proxies)

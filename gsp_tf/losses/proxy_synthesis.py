@@ -8,6 +8,7 @@ from keras import ops
 
 from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper
 from gsp_tf.ops import l2_normalize
 
@@ -57,8 +58,7 @@ class ProxySynthesis(ProxyWrapper):
         **kwargs: Any,
     ) -> None:
         super().__init__(proxy_loss, **kwargs)
-        if not alpha > 0:
-            raise ValueError(f"alpha must be positive, received {alpha}.")
+        check_positive(alpha=alpha)
         if not 0 <= ratio <= 1:
             raise ValueError(f"ratio must lie in [0, 1], received {ratio}.")
         self.alpha = alpha

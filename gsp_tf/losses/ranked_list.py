@@ -1,18 +1,21 @@
 """Ranked list loss (Wang et al., CVPR 2019)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_at_least
+from gsp_tf.losses._log_sums import log_sum_exp
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._sums import log_sum_exp
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class RankedListLoss(PairLoss):
     """Keeps positives within a sphere around the anchor and weighs violating negatives.
 
@@ -31,7 +34,7 @@ class RankedListLoss(PairLoss):
         imbalance: λ in 0 to 1.
         alpha: α, distance that negatives should exceed; `None` is 1 + m / 2.
         positive_temperature: T_p >= 0.
-        kwargs: arguments of `PairLoss`, such as `miner`, `distance` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Raises:
         ValueError: if λ or a temperature is out of range.
@@ -43,28 +46,22 @@ class RankedListLoss(PairLoss):
         0.43
     """
 
-    def __init__(
-        self,
-        margin: float = 0.4,
-        negative_temperature: float = 10.0,
-        imbalance: float = 0.5,
-        alpha: float | None = None,
-        positive_temperature: float = 0.0,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        if not 0 <= imbalance <= 1:
-            raise ValueError(f"imbalance must lie in 0 to 1, received {imbalance}.")
-        if not (negative_temperature >= 0 and positive_temperature >= 0):
-            raise ValueError(
-                "The temperatures must not be negative, "
-                f"received {negative_temperature} and {positive_temperature}."
-            )
-        self.margin = margin
-        self.negative_temperature = negative_temperature
-        self.imbalance = imbalance
-        self.alpha = alpha
-        self.positive_temperature = positive_temperature
+    margin: float = 0.4
+    negative_temperature: float = 10.0
+    imbalance: float = 0.5
+    alpha: float | None = None
+    positive_temperature: float = 0.0
+    distance: Distance | DistanceName | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.imbalance <= 1:
+            raise ValueError(f"imbalance must lie in 0 to 1, received {self.imbalance}.")
+        check_at_least(
+            0,
+            negative_temperature=self.negative_temperature,
+            positive_temperature=self.positive_temperature,
+        )
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         alpha = 1.0 + self.margin / 2.0 if self.alpha is None else self.alpha

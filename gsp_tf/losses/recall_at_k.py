@@ -1,18 +1,20 @@
 """Recall@k surrogate loss (Patel, Tolias, Matas, CVPR 2022)."""
 
 from collections.abc import Iterable, Sequence
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._ranks import soft_counts_above
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class RecallAtKLoss(PairLoss):
     """One minus the recall among the first k of each anchor's ranking, for several k (RS@k).
 
@@ -33,7 +35,6 @@ class RecallAtKLoss(PairLoss):
         rank_temperature: τ_2 > 0, a similarity.
         recall_temperature: τ_1 > 0, a rank.
         counts_query: rank the anchor itself among the samples of its batch.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if there is no k, a k is below 1, or a temperature is not positive.
@@ -45,28 +46,21 @@ class RecallAtKLoss(PairLoss):
         0.731
     """
 
-    fixed = ("distance",)
+    recall_at: Sequence[int] = (1, 2, 4, 8, 16)
+    rank_temperature: float = 0.01
+    recall_temperature: float = 1.0
+    counts_query: bool = False
 
-    def __init__(
-        self,
-        recall_at: Sequence[int] = (1, 2, 4, 8, 16),
-        rank_temperature: float = 0.01,
-        recall_temperature: float = 1.0,
-        counts_query: bool = False,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        if not len(recall_at) or min(recall_at) < 1:
-            raise ValueError(f"recall_at must hold numbers of at least 1, received {recall_at}.")
-        if not (rank_temperature > 0 and recall_temperature > 0):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not len(self.recall_at) or min(self.recall_at) < 1:
             raise ValueError(
-                "The temperatures must be positive, "
-                f"received {rank_temperature} and {recall_temperature}."
+                f"recall_at must hold numbers of at least 1, received {self.recall_at}."
             )
-        self.recall_at = tuple(recall_at)
-        self.rank_temperature = rank_temperature
-        self.recall_temperature = recall_temperature
-        self.counts_query = counts_query
+        check_positive(
+            rank_temperature=self.rank_temperature, recall_temperature=self.recall_temperature
+        )
+        self.recall_at = tuple(self.recall_at)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         positives = pairs.positives

@@ -1,5 +1,6 @@
 """Regularisers of embeddings and of proxies."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -8,9 +9,12 @@ from keras import ops
 from gsp_tf._backend import absolute
 from gsp_tf._config import Guarded, constructor_config
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_at_least
+from gsp_tf.losses.distances import check_powers
 from gsp_tf.ops import at_least_float32, l2_normalize, pairwise_distances
 
 
+@dataclass(eq=False)
 class RowRegularizer(Guarded, keras.regularizers.Regularizer):
     """Base of the regularisers `λ mean_i r_i` of the rows of a matrix.
 
@@ -32,10 +36,10 @@ class RowRegularizer(Guarded, keras.regularizers.Regularizer):
         4.0
     """
 
-    def __init__(self, weight: float = 1.0) -> None:
-        if not weight >= 0:
-            raise ValueError(f"weight must not be negative, received {weight}.")
-        self.weight = weight
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_at_least(0, weight=self.weight)
 
     def __call__(self, x: Tensor) -> Tensor:
         self.keep_if_traced(x)
@@ -70,6 +74,7 @@ class CenterInvariantRegularizer(RowRegularizer):
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class LpRegularizer(RowRegularizer):
     """Keeps embeddings or proxies short.
 
@@ -90,15 +95,12 @@ class LpRegularizer(RowRegularizer):
 
     unscheduled = ("p",)
 
-    def __init__(self, weight: float = 1.0, p: float = 2.0, power: float = 1.0) -> None:
-        super().__init__(weight)
-        if not (1 <= p < float("inf") and 0 < power < float("inf")):
-            raise ValueError(
-                f"p must be finite and at least 1, and power finite and positive, received p={p} "
-                f"and power={power}."
-            )
-        self.p = p
-        self.power = power
+    p: float = 2.0
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_powers(self.p, self.power)
 
     def terms(self, rows: Tensor) -> Tensor:
         largest = ops.stop_gradient(ops.max(ops.abs(rows), axis=1, keepdims=True))
@@ -136,6 +138,7 @@ class RegularFaceRegularizer(RowRegularizer):
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class SparseCentersRegularizer(RowRegularizer):
     """Pulls the centres of a class together, so that those merge that are not needed.
 
@@ -155,11 +158,11 @@ class SparseCentersRegularizer(RowRegularizer):
         1.0
     """
 
-    def __init__(self, weight: float = 1.0, centers_per_class: int = 10) -> None:
-        super().__init__(weight)
-        if centers_per_class < 2:
-            raise ValueError(f"centers_per_class must be at least 2, received {centers_per_class}.")
-        self.centers_per_class = centers_per_class
+    centers_per_class: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(2, centers_per_class=self.centers_per_class)
 
     def terms(self, rows: Tensor) -> Tensor:
         k, (num_rows, dim) = self.centers_per_class, rows.shape

@@ -6,12 +6,12 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
+from gsp_tf.losses._pair_loss import PairLoss, check_pair_loss
 from gsp_tf.losses._views import TwoViewLoss
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class SelfSupervisedLoss(TwoViewLoss, PairWrapper):
+class SelfSupervisedLoss(TwoViewLoss):
     """Any pair loss with the two views of an image as a class.
 
     With `NTXentLoss` this is SimCLR: "A Simple Framework for Contrastive Learning of Visual
@@ -35,11 +35,17 @@ class SelfSupervisedLoss(TwoViewLoss, PairWrapper):
         0.551
     """
 
-    takes_relations = False
-
     def __init__(self, loss: PairLoss, symmetric: bool = True, **kwargs: Any) -> None:
-        super().__init__(loss=loss, **kwargs)
+        super().__init__(inner=[loss], **kwargs)
+        check_pair_loss(self, loss, takes_relations=False)
+        self.loss = loss
         self.symmetric = symmetric
+        self.seed_generator = loss.seed_generator
+
+    @property
+    def normalize(self):
+        """Whether the pair loss normalises the embeddings."""
+        return self.loss.normalize
 
     def views_loss(self, first: Tensor, second: Tensor) -> Tensor:
         labels = ops.arange(ops.shape(first)[0])

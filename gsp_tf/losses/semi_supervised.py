@@ -7,8 +7,7 @@ from keras import ops
 
 from gsp_tf._backend import checked
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._arguments import refuse_inner
-from gsp_tf.losses._inputs import label_tensor, nan_unless
+from gsp_tf.losses._inputs import check_at_least, label_tensor, nan_unless
 from gsp_tf.losses._layer import LossLayer
 
 
@@ -54,24 +53,14 @@ class SemiSupervisedLoss(LossLayer):
         view_weight: float = 1.0,
         **kwargs: Any,
     ) -> None:
-        layers = [part for part in (loss, view_loss) if isinstance(part, LossLayer)]
-        super().__init__(inner=layers[0] if layers else None, **kwargs)
+        super().__init__(inner=[loss, view_loss], calls_inner=True, **kwargs)
         if getattr(view_loss, "num_classes", None) is not None:
             raise ValueError(
                 "view_loss must do without classes, such as NTXentLoss() or VICRegLoss(), received "
                 f"{view_loss!r}."
             )
-        if num_labelled < 1:
-            raise ValueError(f"num_labelled must be at least 1, received {num_labelled}.")
-        if not view_weight >= 0:
-            raise ValueError(f"view_weight must not be negative, received {view_weight}.")
-        if any(layer.dtype_policy != self.dtype_policy for layer in layers):
-            raise ValueError(
-                "loss and view_loss must have the same dtype, received "
-                f"{' and '.join(layer.dtype_policy.name for layer in layers)}."
-            )
-        for part in (loss, view_loss):
-            refuse_inner(self, part, calls_it=True)
+        check_at_least(1, num_labelled=num_labelled)
+        check_at_least(0, view_weight=view_weight)
         self.loss, self.view_loss = loss, view_loss
         self.num_labelled, self.view_weight = num_labelled, view_weight
         self.normalize = all(getattr(part, "normalize", True) for part in (loss, view_loss))

@@ -1,18 +1,19 @@
 """Contrastive loss with signal-to-noise distances (Yuan et al., CVPR 2019)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 import numpy as np
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class SignalToNoiseContrastiveLoss(PairLoss):
     """Contrastive loss whose distance is the variance of the difference over that of the anchor.
 
@@ -25,7 +26,6 @@ class SignalToNoiseContrastiveLoss(PairLoss):
     Args:
         positive_margin: m_p, distance below which a positive pair costs nothing.
         negative_margin: m_n, distance above which a negative pair costs nothing.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -35,19 +35,11 @@ class SignalToNoiseContrastiveLoss(PairLoss):
     """
 
     default_reduction = "nonzero_mean"
-    fixed = ("distance",)
+    distance = "signal_to_noise"
     takes_grades = True
 
-    def __init__(
-        self,
-        positive_margin: float = 0.0,
-        negative_margin: float = 1.0,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        self.distance = "signal_to_noise"
-        self.positive_margin = positive_margin
-        self.negative_margin = negative_margin
+    positive_margin: float = 0.0
+    negative_margin: float = 1.0
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         # A distance that equals its margin but for rounding costs nothing.

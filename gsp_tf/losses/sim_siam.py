@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._views import TwoViewLoss
 from gsp_tf.ops import l2_normalize
 
@@ -39,8 +40,7 @@ class SimSiamLoss(TwoViewLoss):
 
     def __init__(self, hidden_dim: int = 512, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if hidden_dim < 1:
-            raise ValueError(f"hidden_dim must be at least 1, received {hidden_dim}.")
+        check_at_least(1, hidden_dim=hidden_dim)
         self.hidden_dim = hidden_dim
 
     def build(self, labels_shape, embeddings_shape):

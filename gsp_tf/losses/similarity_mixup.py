@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from gsp_tf._integers import checked_seed
+from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.ops import l2_normalize
@@ -49,8 +50,7 @@ class SimilarityMixup(PairWrapper):
         self, loss: PairLoss, num_mixed: int = 1, seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(loss, **kwargs)
-        if num_mixed < 1:
-            raise ValueError(f"num_mixed must be at least 1, received {num_mixed}.")
+        check_at_least(1, num_mixed=num_mixed)
         self.num_mixed = num_mixed
         self.seed = seed
         self.mixing_seed = keras.random.SeedGenerator(checked_seed(seed))

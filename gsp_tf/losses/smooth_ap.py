@@ -1,18 +1,20 @@
 """Smooth-AP loss (Brown et al., ECCV 2020)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._ranks import soft_counts_above
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class SmoothAPLoss(PairLoss):
     """One minus the average precision of each anchor's ranking, from sigmoids of differences.
 
@@ -31,7 +33,6 @@ class SmoothAPLoss(PairLoss):
 
     Args:
         temperature: τ > 0, a similarity.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -43,17 +44,11 @@ class SmoothAPLoss(PairLoss):
         0.171
     """
 
-    fixed = ("distance",)
+    temperature: float = 0.01
 
-    def __init__(
-        self,
-        temperature: float = 0.01,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive, received {temperature}.")
-        self.temperature = temperature
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(temperature=self.temperature)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         own = pairs.with_itself

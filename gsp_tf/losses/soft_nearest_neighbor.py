@@ -1,19 +1,21 @@
 """Soft nearest neighbour loss (Salakhutdinov and Hinton 2007; Frosst et al., ICML 2019)."""
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._distances import Distance
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._sums import log_sum_exp
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class SoftNearestNeighborLoss(PairLoss):
     """Cross-entropy of drawing a neighbour of one's own class, near ones most likely.
 
@@ -25,7 +27,6 @@ class SoftNearestNeighborLoss(PairLoss):
     Args:
         temperature: T > 0, in units of the distance.
         distance: one of `PairLoss`; `None` is "squared_euclidean".
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the temperature is not positive, or `PairLoss` has no such distance.
@@ -39,16 +40,12 @@ class SoftNearestNeighborLoss(PairLoss):
 
     takes_grades = True
 
-    def __init__(
-        self,
-        temperature: float = 1.0,
-        distance: Distance | None = "squared_euclidean",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(distance=distance, **kwargs)
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive, received {temperature}.")
-        self.temperature = temperature
+    temperature: float = 1.0
+    distance: Distance | DistanceName | None = "squared_euclidean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(temperature=self.temperature)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         yield neighbor_terms(-pairs.squared_distances / self.temperature, pairs)

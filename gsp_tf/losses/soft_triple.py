@@ -8,7 +8,10 @@ from keras import ops
 from gsp_tf._backend import rounded
 from gsp_tf._config import is_zero
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_at_least, check_positive
 from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
+from gsp_tf.losses.distances import Distance, DistanceName
+from gsp_tf.losses.reduction import Reduction, ReductionName
 from gsp_tf.ops import l2_normalize, pairwise_distances
 
 
@@ -29,7 +32,9 @@ class SoftTripleLoss(SoftmaxProxyLoss):
         gamma: γ > 0, temperature among the centres of a class.
         tau: τ >= 0, weight of the distances between the centres of a class.
         margin: δ, a similarity.
-        kwargs: arguments of `ProxyLoss`, such as `distance` and `reduction`.
+        distance: as in `ProxyLoss`.
+        reduction: as in `ProxyLoss`.
+        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
 
     Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
 
@@ -53,16 +58,14 @@ class SoftTripleLoss(SoftmaxProxyLoss):
         gamma: float = 0.1,
         tau: float = 0.2,
         margin: float = 0.01,
+        distance: Distance | DistanceName | None = None,
+        reduction: Reduction | ReductionName | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, **kwargs)
-        if centers_per_class < 1:
-            raise ValueError(f"centers_per_class must be at least 1, received {centers_per_class}.")
-        if not (scale > 0 and gamma > 0 and tau >= 0):
-            raise ValueError(
-                "scale and gamma must be positive and tau not negative, "
-                f"received {scale}, {gamma} and {tau}."
-            )
+        super().__init__(num_classes, distance, reduction, **kwargs)
+        check_at_least(1, centers_per_class=centers_per_class)
+        check_positive(scale=scale, gamma=gamma)
+        check_at_least(0, tau=tau)
         self.centers_per_class = self.proxies_per_class = centers_per_class
         self.scale = scale
         self.gamma = gamma

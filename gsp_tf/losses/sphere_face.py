@@ -17,8 +17,8 @@ class SphereFaceLoss(LargeMarginSoftmaxLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m, a whole number of at least 1.
         scale: s > 0.
-        kwargs: `reduction`, `class_weights`, `thresholds` and the others of `ProxyLoss`, without a
-            distance.
+        reduction: as in `ProxyLoss`.
+        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
 
     Weight: `proxies (num_classes, D)`, one per class, normalised.
 

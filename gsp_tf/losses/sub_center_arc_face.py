@@ -6,7 +6,9 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses.arc_face import ArcFaceLoss
+from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -23,7 +25,8 @@ class SubCenterArcFaceLoss(ArcFaceLoss):
         margin_degrees: m, in degrees, 0 to 180.
         scale: s > 0.
         centers_per_class: k, number of centres per class.
-        kwargs: arguments of `ProxyLoss`, such as `reduction` and `proxies_regularizer`.
+        reduction: as in `ProxyLoss`.
+        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
 
     Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
 
@@ -45,11 +48,11 @@ class SubCenterArcFaceLoss(ArcFaceLoss):
         margin_degrees: float = 28.6,
         scale: float = 64.0,
         centers_per_class: int = 3,
+        reduction: Reduction | ReductionName | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, margin_degrees, scale, **kwargs)
-        if centers_per_class < 1:
-            raise ValueError(f"centers_per_class must be at least 1, received {centers_per_class}.")
+        super().__init__(num_classes, margin_degrees, scale, reduction, **kwargs)
+        check_at_least(1, centers_per_class=centers_per_class)
         self.centers_per_class = self.proxies_per_class = centers_per_class
 
     def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:

@@ -1,18 +1,21 @@
 """Surrogate of the precision among the first k neighbours (OpenMetricLearning)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_at_least, check_positive
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._ranks import soft_counts_above
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class SurrogatePrecisionLoss(PairLoss):
     """One minus the precision among the first k of each anchor's ranking, made smooth.
 
@@ -34,7 +37,7 @@ class SurrogatePrecisionLoss(PairLoss):
         rank_temperature: τ_2 > 0, a distance.
         precision_temperature: τ_1 > 0, a rank.
         counts_query: rank the anchor itself among the samples of its batch.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Raises:
         ValueError: if k is below 1, or a temperature is not positive.
@@ -46,26 +49,18 @@ class SurrogatePrecisionLoss(PairLoss):
         0.622
     """
 
-    def __init__(
-        self,
-        k: int = 4,
-        rank_temperature: float = 0.01,
-        precision_temperature: float = 1.0,
-        counts_query: bool = False,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        if k < 1:
-            raise ValueError(f"k must be at least 1, received {k}.")
-        if not (rank_temperature > 0 and precision_temperature > 0):
-            raise ValueError(
-                "The temperatures must be positive, "
-                f"received {rank_temperature} and {precision_temperature}."
-            )
-        self.k = k
-        self.rank_temperature = rank_temperature
-        self.precision_temperature = precision_temperature
-        self.counts_query = counts_query
+    k: int = 4
+    rank_temperature: float = 0.01
+    precision_temperature: float = 1.0
+    counts_query: bool = False
+    distance: Distance | DistanceName | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, k=self.k)
+        check_positive(
+            rank_temperature=self.rank_temperature, precision_temperature=self.precision_temperature
+        )
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         own, k = pairs.positives, self.k

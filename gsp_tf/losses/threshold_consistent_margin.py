@@ -1,17 +1,18 @@
 """Threshold-consistent margin loss (Zhang et al., ICLR 2024)."""
 
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class ThresholdConsistentMarginLoss(PairLoss):
     """Keeps hard pairs beyond two thresholds that all classes share (TCM).
 
@@ -26,7 +27,6 @@ class ThresholdConsistentMarginLoss(PairLoss):
         negative_margin: m_n, a similarity.
         positive_weight: λ_p.
         negative_weight: λ_n.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Example:
         >>> import numpy as np
@@ -36,22 +36,12 @@ class ThresholdConsistentMarginLoss(PairLoss):
         0.68
     """
 
-    fixed = ("distance",)
     takes_grades = True
 
-    def __init__(
-        self,
-        positive_margin: float = 0.9,
-        negative_margin: float = 0.5,
-        positive_weight: float = 1.0,
-        negative_weight: float = 1.0,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        self.positive_margin = positive_margin
-        self.negative_margin = negative_margin
-        self.positive_weight = positive_weight
-        self.negative_weight = negative_weight
+    positive_margin: float = 0.9
+    negative_margin: float = 0.5
+    positive_weight: float = 1.0
+    negative_weight: float = 1.0
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         lack = self.positive_margin - pairs.similarities

@@ -1,6 +1,6 @@
 """Triplet margin loss (Weinberger and Saul 2009; Schroff et al. 2015)."""
 
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 from keras import ops
@@ -8,12 +8,15 @@ from keras import ops
 from gsp_tf._backend import segment_sum, softplus
 from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_at_least
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs, TripletMiner
 from gsp_tf.losses._rows import fold_marked
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class TripletLoss(PairLoss):
     """Requires every positive to be nearer to the anchor than every negative, by a margin.
 
@@ -35,7 +38,7 @@ class TripletLoss(PairLoss):
         triplets_per_anchor: number of triplets to draw for each anchor, with replacement, the
             weights of a miner as probabilities; `None` takes all triplets.
         seed: of the draws; a miner that draws brings its own.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
+        distance: in place of that of the formula, as in `PairLoss`.
 
     Raises:
         ValueError: if `triplets_per_anchor` is below 1, or given with a `TripletMiner`.
@@ -47,38 +50,32 @@ class TripletLoss(PairLoss):
         0.537
     """
 
-    default_reduction = "nonzero_mean"
-    reductions = ("mean", "nonzero_mean", "sum", "mean_per_anchor")
+    margin: float = 0.1
+    swap: bool = False
+    soft: bool = False
+    triplets_per_anchor: int | None = None
+    seed: int | None = None
+    distance: Distance | DistanceName | None = None
 
-    def __init__(
-        self,
-        margin: float = 0.1,
-        swap: bool = False,
-        soft: bool = False,
-        triplets_per_anchor: int | None = None,
-        seed: int | None = None,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        if swap and self.reduction == "mean_per_anchor":
-            raise ValueError("swap=True takes no reduction='mean_per_anchor'.")
-        self.margin = margin
-        self.swap = swap
-        self.soft = soft
-        self.triplets_per_anchor = triplets_per_anchor
-        self.seed = checked_seed(seed)
+    default_reduction = "nonzero_mean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refused = {"none", "mean_per_anchor"} if self.swap else {"none"}
+        if self.reducer.name in refused:
+            raise ValueError(
+                f"TripletLoss(swap={self.swap}) takes no reduction={self.reducer.name!r}."
+            )
+        self.seed = checked_seed(self.seed)
         self._draws = None
-        if triplets_per_anchor is not None:
-            if triplets_per_anchor < 1:
-                raise ValueError(
-                    f"triplets_per_anchor must be at least 1, received {triplets_per_anchor}."
-                )
+        if self.triplets_per_anchor is not None:
+            check_at_least(1, triplets_per_anchor=self.triplets_per_anchor)
             if isinstance(self.miner, TripletMiner):
                 raise ValueError(
                     "triplets_per_anchor draws from all triplets, and "
                     f"{type(self.miner).__name__} chooses them itself: give one of the two."
                 )
-            self._draws = super().seed_generator or keras.random.SeedGenerator(seed)
+            self._draws = super().seed_generator or keras.random.SeedGenerator(self.seed)
 
     @property
     def seed_generator(self) -> keras.random.SeedGenerator | None:
@@ -87,8 +84,8 @@ class TripletLoss(PairLoss):
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
         if self.triplets_per_anchor is not None:
-            return self.reduced([self._drawn(pairs)], pairs.anchor_labels)
-        return self.of_anchors(*self._of_all(pairs))
+            return self.reducer([self._drawn(pairs)], pairs.anchor_labels)
+        return self.reducer.of_anchors(*self._of_all(pairs))
 
     def _drawn(self, pairs):
         """Terms and weights `(A, T)` of triplets that are drawn."""
@@ -128,8 +125,8 @@ class TripletLoss(PairLoss):
         )
         num_references = ops.shape(distances)[1]
         factors = 1.0
-        if self.class_weights is not None:
-            factors = self.class_factors(pairs.anchor_labels, distances.dtype)[:, None]
+        if self.reducer.class_weights is not None:
+            factors = self.reducer.class_factors(pairs.anchor_labels, distances.dtype)[:, None]
 
         def add(
             columns, is_active, is_positive, total, count, as_positive, as_negative, *as_between
@@ -143,7 +140,7 @@ class TripletLoss(PairLoss):
                 far = ops.minimum(fixed, others)
             violations = own - far
             costs = self._costs(violations)
-            weight = self.counted(costs, weight)
+            weight = self.reducer.counted(costs, weight)
             count = count + ops.sum(weight, axis=1)
             weight = factors * weight
             total = total + ops.sum(weight * costs, axis=1)
@@ -164,8 +161,14 @@ class TripletLoss(PairLoss):
         if self.swap:
             state.append(ops.zeros_like(between))
         total, count, as_positive, as_negative, *as_between = fold_marked(positives > 0, add, state)
-        # The loop computes the value alone. For the gradient, a linear function of the distances is
-        # added and its value subtracted: it changes no value, and its slopes are those of the loss.
+        # The sum of anchor a is L_a = Σ_pn w_apn f(d_ap - d_an + m), f the hinge or softplus, so
+        #   ∂L_a/∂d_ap = Σ_n w_apn f'(...), ∂L_a/∂d_an = -Σ_p w_apn f'(...).
+        # The loop adds up these slopes, as_positive and -as_negative, beside the value, and keeps
+        # no B^3 terms. Σ_r (as_positive - as_negative)_ar d_ar with constant slopes has the
+        # derivatives of L_a; less its own value, it adds nothing else.
+        # With `swap`, min(d_an, d_pn) passes its slope on to the smaller distance, half to each of
+        # equal ones. A reduction weighs all anchors alike then, so each may have 1/A of those of
+        # the distances d_pn between references.
         linear = ops.sum((as_positive - as_negative) * distances, axis=1)
         if self.swap:
             share = ops.sum(ops.sum(as_between[0] * between, axis=1))

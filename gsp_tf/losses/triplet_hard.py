@@ -1,19 +1,20 @@
 """Batch-hard triplet loss (Hermans, Beyer, Leibe 2017)."""
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._backend import softplus
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._distances import Distance
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class TripletHardLoss(PairLoss):
     """Triplet loss of every anchor with its farthest positive and its nearest negative.
 
@@ -27,7 +28,6 @@ class TripletHardLoss(PairLoss):
         distance: "euclidean", "squared_euclidean", "angular", 1 minus the cosine similarity, or
             another one of `PairLoss`.
         soft: `log(1 + exp(max_p d_ap - min_n d_an))` instead of the hinge, without a margin.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the distance is none of these.
@@ -39,16 +39,9 @@ class TripletHardLoss(PairLoss):
         0.053
     """
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        distance: Distance = "euclidean",
-        soft: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(distance=distance, **kwargs)
-        self.margin = margin
-        self.soft = soft
+    margin: float = 1.0
+    distance: Distance | DistanceName | None = "euclidean"
+    soft: bool = False
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         distances = pairs.distances

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import keras
@@ -17,6 +18,7 @@ Triplets = Literal["all", "hard", "semi_hard", "easy"]
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class AngularMiner(TripletMiner):
     """Keeps the triplets whose negative sees the positive pair under a wide angle.
 
@@ -39,10 +41,11 @@ class AngularMiner(TripletMiner):
         [0.0, 0.0, 1.0, 0.0]
     """
 
-    def __init__(self, angle: float = 20.0) -> None:
-        if not 0 < angle < 90:
-            raise ValueError(f"angle must lie between 0 and 90 degrees, received {angle}.")
-        self.angle = angle
+    angle: float = 20.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.angle < 90:
+            raise ValueError(f"angle must lie between 0 and 90 degrees, received {self.angle}.")
 
     def chosen(self, pairs: Pairs) -> Callable[[Tensor], Tensor]:
         others = ops.square(pairs.euclidean_distances)
@@ -60,6 +63,7 @@ class AngularMiner(TripletMiner):
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False)
 class TripletMarginMiner(TripletMiner):
     """Keeps the triplets that violate a margin, or do not.
 
@@ -83,10 +87,11 @@ class TripletMarginMiner(TripletMiner):
         [0.0, 0.0, 1.0, 0.0]
     """
 
-    def __init__(self, margin: float = 0.2, triplets: Triplets = "all") -> None:
-        check_choice("triplets", triplets, Triplets)
-        self.margin = margin
-        self.triplets = triplets
+    margin: float = 0.2
+    triplets: Triplets = "all"
+
+    def __post_init__(self) -> None:
+        check_choice("triplets", self.triplets, Triplets)
 
     def chosen(self, pairs: Pairs) -> Callable[[Tensor], Tensor]:
         distances = pairs.distances

@@ -1,18 +1,19 @@
 """Triplet loss with semi-hard negatives (Schroff et al., CVPR 2015)."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._distances import Distance
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked
+from gsp_tf.losses.distances import Distance, DistanceName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class TripletSemiHardLoss(PairLoss):
     """Triplet loss of every positive pair with the nearest negative beyond the positive.
 
@@ -28,7 +29,6 @@ class TripletSemiHardLoss(PairLoss):
         margin: m, in units of the distance.
         distance: "euclidean", "squared_euclidean", "angular", 1 minus the cosine similarity, or
             another one of `PairLoss`.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Raises:
         ValueError: if the distance is none of these.
@@ -40,16 +40,13 @@ class TripletSemiHardLoss(PairLoss):
         0.053
     """
 
-    reductions = ("mean", "nonzero_mean", "sum", "mean_per_anchor")
+    margin: float = 1.0
+    distance: Distance | DistanceName | None = "euclidean"
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        distance: Distance = "euclidean",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(distance=distance, **kwargs)
-        self.margin = margin
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reducer.name == "none":
+            raise ValueError("TripletSemiHardLoss takes no reduction='none'.")
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
         distances = pairs.distances
@@ -67,7 +64,7 @@ class TripletSemiHardLoss(PairLoss):
             chosen = ops.where(chosen < float("inf"), chosen, farthest)
             weight = ops.where(is_active, weight, 0.0)
             costs = ops.relu(self.margin + own - chosen)
-            weight = self.counted(costs, weight)
+            weight = self.reducer.counted(costs, weight)
             count = count + weight
             weight = ops.where(costs > 0, weight, 0.0)
             equal = ops.cast(ops.logical_and(is_negative, fixed == chosen), weight.dtype)
@@ -82,6 +79,6 @@ class TripletSemiHardLoss(PairLoss):
         )
         terms = as_positive * (self.margin + distances) - as_negative * distances
         sums = ops.sum(terms, axis=1)
-        if self.class_weights is not None:
-            sums = sums * self.class_factors(pairs.anchor_labels, sums.dtype)
-        return self.of_anchors(sums, count[:, 0])
+        if self.reducer.class_weights is not None:
+            sums = sums * self.reducer.class_factors(pairs.anchor_labels, sums.dtype)
+        return self.reducer.of_anchors(sums, count[:, 0])

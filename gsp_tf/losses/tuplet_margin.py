@@ -2,19 +2,21 @@
 
 import math
 from collections.abc import Iterable
-from typing import Unpack
+from dataclasses import dataclass
 
 import keras
 
 from gsp_tf._config import elementary
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._pair_loss import PairArguments, PairLoss
+from gsp_tf.losses._inputs import check_positive
+from gsp_tf.losses._log_sums import sines
+from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._sums import sines
 from gsp_tf.losses.nt_xent import terms_of_negatives
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+@dataclass(eq=False, repr=False)
 class TupletMarginLoss(PairLoss):
     """Compares every positive pair, given a slack angle, with all negatives of its anchor.
 
@@ -25,7 +27,6 @@ class TupletMarginLoss(PairLoss):
     Args:
         margin_degrees: β, in degrees.
         scale: s > 0.
-        kwargs: arguments of `PairLoss`, such as `miner` and `reduction`.
 
     Embeddings are always L2-normalised: the loss has angles.
 
@@ -39,20 +40,16 @@ class TupletMarginLoss(PairLoss):
         0.209
     """
 
-    fixed = ("normalize", "distance")
     takes_grades = True
 
-    def __init__(
-        self,
-        margin_degrees: float = 5.73,
-        scale: float = 64.0,
-        **kwargs: Unpack[PairArguments],
-    ) -> None:
-        super().__init__(**kwargs)
-        if not scale > 0:
-            raise ValueError(f"scale must be positive, received {scale}.")
-        self.margin_degrees = margin_degrees
-        self.scale = scale
+    margin_degrees: float = 5.73
+    scale: float = 64.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.normalize:
+            raise ValueError("TupletMarginLoss takes angles of unit vectors, not normalize=False.")
+        check_positive(scale=self.scale)
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         margin, cosines = self.margin_degrees * (math.pi / 180.0), pairs.similarities

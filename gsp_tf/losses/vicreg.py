@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._views import TwoViewLoss
 from gsp_tf.ops import l2_normalize
 
@@ -52,8 +53,7 @@ class VICRegLoss(TwoViewLoss):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if not epsilon > 0:
-            raise ValueError(f"epsilon must be positive, received {epsilon}.")
+        check_positive(epsilon=epsilon)
         self.invariance_weight = invariance_weight
         self.variance_weight = variance_weight
         self.covariance_weight = covariance_weight

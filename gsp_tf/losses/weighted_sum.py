@@ -5,7 +5,6 @@ from typing import Any
 
 import keras
 
-from gsp_tf.losses._arguments import refuse_inner
 from gsp_tf.losses._layer import LossLayer
 
 
@@ -49,17 +48,7 @@ class WeightedSumLoss(LossLayer):
             raise ValueError(
                 f"{len(terms)} losses need as many weights, received {len(term_weights)}."
             )
-        layers = [term for term in terms if isinstance(term, LossLayer)]
-        super().__init__(inner=layers[0] if layers else None, **kwargs)
-        for layer in layers:
-            if layer.dtype_policy != self.dtype_policy:
-                raise ValueError(
-                    f"WeightedSumLoss must have the dtype of its {type(layer).__name__}, "
-                    f"{layer.dtype_policy.name}, received {self.dtype_policy.name}. "
-                    "Give all the same dtype."
-                )
-        for term in terms:
-            refuse_inner(self, term, calls_it=True)
+        super().__init__(inner=terms, calls_inner=True, **kwargs)
         self.terms, self.term_weights = terms, term_weights
         self.seed_generators_of_terms = [
             term.seed_generator

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
+from gsp_tf.losses._inputs import check_at_least, check_positive
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.ops import ridge_regression
 
@@ -65,10 +66,8 @@ class ZeroShotLoss(LossLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, **kwargs)
-        if embedding_dim < 1:
-            raise ValueError(f"embedding_dim must be at least 1, received {embedding_dim}.")
-        if not ridge > 0:
-            raise ValueError(f"ridge must be positive, received {ridge}.")
+        check_at_least(1, embedding_dim=embedding_dim)
+        check_positive(ridge=ridge)
         if reduction not in _REDUCTIONS:
             raise ValueError(f"reduction must be one of {_REDUCTIONS}, received {reduction!r}.")
         self.embedding_dim = embedding_dim

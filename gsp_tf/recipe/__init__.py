@@ -4,7 +4,7 @@ from gsp_tf.recipe._augmentation import augmentation_layers
 from gsp_tf.recipe._backbone import BackboneRecipe, LoRARecipe
 from gsp_tf.recipe._classes import (
     BRANCHES,
-    REGULARIZERS,
+    OBJECTS,
     VIEWS,
     has_branches,
     num_groups,
@@ -39,7 +39,7 @@ from gsp_tf.recipe._values import VALUES, load_values
 
 __all__ = [
     "BRANCHES",
-    "REGULARIZERS",
+    "OBJECTS",
     "VALUES",
     "VIEWS",
     "BackboneRecipe",

@@ -29,14 +29,26 @@ BRANCHES = ("first", "second")
 """Names of the two branches of a head, as in `loss_weights`."""
 VIEWS = "views"
 """Name of the loss of views in `loss_weights`."""
-REGULARIZERS = ("embedding_regularizer", "proxies_regularizer")
-"""Arguments of a loss that are a class with a name and arguments."""
+OBJECTS = {
+    "embedding_regularizer": "regularizer",
+    "proxies_regularizer": "regularizer",
+    "distance": "distance",
+    "reduction": "reduction",
+}
+"""Arguments of a loss that are a class with a name and arguments, and their section of names."""
+_SUCH_AS = {
+    "regularizer": "a regulariser, such as {name: lp, weight: 0.01}",
+    "distance": "a distance, such as cosine or {name: lp, p: 1.0}",
+    "reduction": "a reduction, such as sum or {name: mean, class_weights: [1.0, 2.0]}",
+}
 _FILLED_IN = {
     "head": {"dim", "embedding_dim", "group_dim"},
     "pooling": {"return_attributes"},
     "loss": {"num_classes", "relation_threshold"},
     "miner": set(),
     "regularizer": set(),
+    "distance": set(),
+    "reduction": set(),
     "loss_wrapper": {"num_groups", "num_labels"},
     "view_loss": {"num_classes", "relation_threshold"},
     "callbacks": {"append", "log_dir", "restore_best_weights"},
@@ -68,7 +80,11 @@ def parameters(section: str, chosen: Any) -> Mapping[str, inspect.Parameter]:
     """
     if chosen is None:
         return {}
+    from gsp_tf._config import parameters_of  # here: it needs Keras, as the class does
+
     of_class = named(section, chosen.name)
+    if isinstance(of_class, type) and hasattr(of_class, "inherited"):
+        return parameters_of(of_class)
     function = of_class.__init__ if inspect.isclass(of_class) else of_class
     return inspect.signature(function).parameters
 
@@ -151,13 +167,16 @@ def _complete_plain(section, chosen, place=None):
     place = place or section
     parser, hints, defaults = _arguments(section, chosen.name, place)
     rest = dict(chosen.arguments)
-    takes = [key for key in REGULARIZERS if key in parameters(section, chosen)]
-    given = {key: rest.pop(key) for key in takes if key in rest}
-    regularizers = {
-        key: _complete_regularizer(value, f"{place}.{key}")
+    known = parameters(section, chosen) if "loss" in section else {}
+    takes = [key for key in OBJECTS if key in known and key not in hints]
+    given = {key: rest.pop(key, known[key].default) for key in takes}
+    objects = {
+        key: _complete_object(OBJECTS[key], value, f"{place}.{key}")
         for key, value in given.items()
-        if value is not None
+        if value not in (None, inspect.Parameter.empty)
     }
+    if "loss" in section:
+        rest = _without_moved(rest, hints, place)
     chosen = ClassRecipe(chosen.name, rest)
     for argument, value in chosen.arguments.items():
         field = f"{place}.{argument}"
@@ -187,19 +206,31 @@ def _complete_plain(section, chosen, place=None):
         integer = Integer if section == "callbacks" else _LARGER.get(name, SizeOrZero)
         values[field] = checked(values[field], field, bool | integer | Number)
     values = {name: values.get(f"{place}.{name}", defaults.get(name)) for name in hints}
-    return ClassRecipe(chosen.name, values | regularizers)
+    return ClassRecipe(chosen.name, values | objects)
 
 
-def _complete_regularizer(given, field):
-    """The name and every argument of a regulariser."""
+def _complete_object(section, given, field):
+    """The name and every argument of an object that a loss is given, or its name alone."""
+    if section != "regularizer" and isinstance(given, str):
+        named(section, given)
+        return given
     if not (isinstance(given, Mapping) and isinstance(given.get("name"), str)):
-        raise ValueError(
-            f"{field} must be a regulariser, such as {{name: lp, weight: 0.01}}, received "
-            f"{given!r:.80}."
-        )
+        raise ValueError(f"{field} must be {_SUCH_AS[section]}, received {given!r:.80}.")
     arguments = {name: value for name, value in given.items() if name != "name"}
-    complete = _complete_plain("regularizer", ClassRecipe(given["name"], arguments), field)
+    complete = _complete_plain(section, ClassRecipe(given["name"], arguments), field)
     return {"name": complete.name, **complete.arguments}
+
+
+def _without_moved(arguments, hints, place):
+    """The arguments of a loss without former ones at their default; ValueError for others."""
+    from gsp_tf._config import MOVED
+
+    moved = (MOVED.keys() & arguments.keys()) - hints.keys()
+    for name in moved:
+        default, _, now = MOVED[name]
+        if arguments[name] != default:
+            raise ValueError(f"{place}.{name} is an argument of an object now: {place}.{now}.")
+    return {name: value for name, value in arguments.items() if name not in moved}
 
 
 @cache

@@ -6,7 +6,7 @@ from gsp_tf._names import named
 from gsp_tf.losses import SemiSupervisedLoss, ZeroShotLoss
 from gsp_tf.recipe import (
     BRANCHES,
-    REGULARIZERS,
+    OBJECTS,
     VIEWS,
     ClassRecipe,
     Recipe,
@@ -54,12 +54,12 @@ def _class_loss(recipe, num_classes):
     if wrapper is None:
         return loss
     filled_in = {} if groups is None else {"num_groups": groups}
-    arguments = _with_regularizers(wrapper.arguments)
+    arguments = _with_objects(wrapper.arguments)
     return named("loss_wrapper", wrapper.name)(loss, **filled_in, **arguments)
 
 
 def _made(chosen, num_classes, **filled_in):
-    takes, arguments = parameters("loss", chosen), _with_regularizers(chosen.arguments)
+    takes, arguments = parameters("loss", chosen), _with_objects(chosen.arguments)
     if "num_classes" in takes:
         filled_in["num_classes"] = num_classes
     if "terms" in takes:
@@ -70,10 +70,13 @@ def _made(chosen, num_classes, **filled_in):
     return named("loss", chosen.name)(**arguments, **filled_in)
 
 
-def _with_regularizers(arguments):
-    """The arguments of a loss, with the regularisers that some of them name."""
+def _with_objects(arguments):
+    """The arguments of a loss, with the regularisers, distance and reduction that they name."""
     made = dict(arguments)
-    for key in {*REGULARIZERS} & made.keys():
-        given = dict(made[key])
-        made[key] = named("regularizer", given.pop("name"))(**given)
+    for key, section in OBJECTS.items():
+        if isinstance(made.get(key), dict):
+            given = dict(made[key])
+            name = given.pop("name")
+            own = {"name": name} if section == "reduction" else {}
+            made[key] = named(section, name)(**own, **given)
     return made

@@ -12,7 +12,7 @@ from gsp_tf import losses
 
 ROOT = Path(__file__).parents[2]
 TABLES = re.findall(r"^\| `(\w+)\((.*?)\)`", (ROOT / "docs/losses.md").read_text("utf-8"), re.M)
-BASES = {"Miner", "PairLoss", "ProxyLoss", "RowRegularizer", "TripletMiner"}
+BASES = {"Distance", "Miner", "PairLoss", "ProxyLoss", "RowRegularizer", "TripletMiner"}
 CLASSES = {
     kind: {
         name
@@ -23,6 +23,7 @@ CLASSES = {
         ("losses", keras.losses.Loss),
         ("miners", losses.Miner),
         ("regularisers", losses.RowRegularizer),
+        ("distances", losses.Distance),
     )
 }
 
@@ -48,7 +49,7 @@ def test_the_readme_counts_them():
         kind: sum(map(int, re.findall(rf"(\d+) {kind}", row)))
         for kind in ("over pairs", "with proxies", "of two views", "wrappers", *CLASSES)
     }
-    for kind in ("miners", "regularisers"):
+    for kind in ("miners", "regularisers", "distances"):
         assert counted.pop(kind) == len(CLASSES[kind])
     others = {"ZeroShotLoss", "GroupDiversityLoss"}
     assert sum(counted.values()) + len(others) == len(CLASSES["losses"])

@@ -17,7 +17,7 @@ FEW = ("random", "singles", "square")
 
 
 def lp(p, power=1.0):
-    return {"distance": "lp", "p": float(p), "power": power, "normalize": False}
+    return {"distance": losses.LpDistance(float(p), power), "normalize": False}
 
 
 COSINE, EUCLIDEAN = {"distance": "cosine"}, {"distance": "euclidean"}
@@ -72,13 +72,13 @@ REDUCED = {
     "tuplet_margin": partial(losses.TupletMarginLoss, float(np.degrees(np.radians(20))), 4.0),
 }
 REDUCTIONS = {
-    "mean": {"reduction": "mean"},
-    "sum": {"reduction": "sum"},
-    "nonzero_mean": {"reduction": "nonzero_mean"},
-    "between": {"reduction": "mean", "thresholds": (0.11, 0.77)},
-    "below": {"reduction": "mean", "thresholds": (None, 0.53)},
-    "class_weights": {"reduction": "mean", "class_weights": [i % 4 for i in range(1, C + 1)]},
-    "per_anchor": {"reduction": "mean_per_anchor"},
+    "mean": "mean",
+    "sum": "sum",
+    "nonzero_mean": "nonzero_mean",
+    "between": losses.Reduction("mean", thresholds=(0.11, 0.77)),
+    "below": losses.Reduction("mean", thresholds=(None, 0.53)),
+    "class_weights": losses.Reduction("mean", [i % 4 for i in range(1, C + 1)]),
+    "per_anchor": "mean_per_anchor",
 }
 REGULARIZERS = {
     "center_invariant": losses.CenterInvariantRegularizer,
@@ -108,9 +108,9 @@ LEFT_OUT = {
 # weight.
 CROSSED = {f"{loss}_class_weights" for loss in ("circle", "multi_similarity", "tuplet_margin")}
 OF_REDUCTIONS = {
-    f"{loss}_{reduction}": partial(make, **arguments)
+    f"{loss}_{reduction}": partial(make, reduction=given)
     for loss, make in REDUCED.items()
-    for reduction, arguments in REDUCTIONS.items()
+    for reduction, given in REDUCTIONS.items()
     if f"{loss}_{reduction}" not in LEFT_OUT | CROSSED
 }
 
@@ -157,9 +157,9 @@ def test_reductions(oracle, key):
 def test_a_class_weight_multiplies_the_terms_of_its_anchors(oracle, key):
     case, loss = oracle("loss_arguments"), key.removesuffix("_class_weights")
     labels, terms = case["random/labels"], case[f"{loss}/none/random"]
-    weights = np.array(REDUCTIONS["class_weights"]["class_weights"])[labels]
+    weights = np.array(REDUCTIONS["class_weights"].class_weights)[labels]
     expected = (weights @ terms).sum() / np.count_nonzero(terms)
-    found = REDUCED[loss](**REDUCTIONS["class_weights"])(labels, case["random/embeddings"])
+    found = REDUCED[loss](reduction=REDUCTIONS["class_weights"])(labels, case["random/embeddings"])
     assert float(found) == pytest.approx(expected, rel=1e-6)
     crossed = weights.mean() * terms.sum() / np.count_nonzero(terms)
     assert case[f"{key}/values"][0] == pytest.approx(crossed, rel=1e-6)

@@ -4,7 +4,13 @@ import pytest
 from gradients import EAGERLY, assert_equals_differences, value_and_gradient, value_and_gradients
 from loss_examples import with_weights
 
-from gsp_tf.losses import ClassMarginLoss, DistanceWeightedMiner, MarginLoss
+from gsp_tf.losses import (
+    ClassMarginLoss,
+    DistanceWeightedMiner,
+    LpDistance,
+    MarginLoss,
+    Reduction,
+)
 from gsp_tf.training import MetricLearner, with_learning_rate_multipliers
 
 BETAS = np.array([0.7, 1.0, 1.3])
@@ -90,9 +96,9 @@ def test_starts_as_the_margin_loss(miner):
     [
         {"reduction": "mean"},
         {"reduction": "none"},
-        {"reduction": "mean_per_anchor", "class_weights": (1.0, 3.0, 0.5)},
-        {"thresholds": (0.1, 0.6), "distance": "cosine"},
-        {"distance": "lp", "p": 1.0, "normalize": False},
+        {"reduction": Reduction("mean_per_anchor", (1.0, 3.0, 0.5))},
+        {"reduction": Reduction(thresholds=(0.1, 0.6)), "distance": "cosine"},
+        {"distance": LpDistance(1.0), "normalize": False},
     ],
 )
 def test_takes_the_arguments_of_the_margin_loss(arguments, mean_over_pairs):

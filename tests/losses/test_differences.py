@@ -16,6 +16,7 @@ from gsp_tf import losses
 
 ROOT = Path(__file__).parents[2]
 CLASS_WEIGHTS = [float(number % 4) for number in range(1, 13)]
+WEIGHTED = losses.Reduction("mean", CLASS_WEIGHTS)
 triplets = partial(losses.TripletMarginMiner, 0.17)
 margin = {"margin": 0.3, "beta": 1.1, "reduction": "nonzero_mean"}
 multi_similarity = partial(losses.MultiSimilarityLoss, 2, 50, 0.5)
@@ -54,14 +55,14 @@ CASES = {
     ),
     "supcon_mean": ("losses.SupConLoss", lambda: supcon(reduction="mean"), 2.10082),
     "lifted_class_weights": (
-        "reducers.ClassWeightedReducer", lambda: lifted(class_weights=CLASS_WEIGHTS), 10.06500,
+        "reducers.ClassWeightedReducer", lambda: lifted(reduction=WEIGHTED), 10.06500,
     ),
     "generalized_lifted_class_weights": (
         "reducers.ClassWeightedReducer",
-        lambda: generalized_lifted(class_weights=CLASS_WEIGHTS), 5.48980,
+        lambda: generalized_lifted(reduction=WEIGHTED), 5.48980,
     ),
     "angular_class_weights": (
-        "reducers.ClassWeightedReducer", lambda: angular(class_weights=CLASS_WEIGHTS), 3.98926,
+        "reducers.ClassWeightedReducer", lambda: angular(reduction=WEIGHTED), 3.98926,
     ),
 }  # fmt: skip
 

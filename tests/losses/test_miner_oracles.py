@@ -144,7 +144,10 @@ def test_a_loss_counts_what_the_miner_chose(oracle, loss, key):
         (partial(losses.HDCMiner, 0.0), "share must lie above 0 and up to 1, received 0.0"),
         (partial(losses.TripletMarginMiner, 0.2, "semihard"), "triplets must be one of all, hard"),
         (partial(losses.UniformHistogramMiner, 0), "num_bins must be at least 1, received 0"),
-        (partial(losses.UniformHistogramMiner, 4, 0), "of a bin must be positive, received 0 and"),
+        (
+            partial(losses.UniformHistogramMiner, 4, 0),
+            "per_bin must be positive, received 0",
+        ),
         (
             partial(
                 losses.TripletLoss, triplets_per_anchor=2, miner=losses.TripletMarginMiner(0.1)

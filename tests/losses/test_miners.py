@@ -163,7 +163,7 @@ def test_all_pairs_of_a_kind_are_those_of_its_range(kind, limits):
     assert 0 < inside.sum() < inside.size
 
 
-@pytest.mark.parametrize("distance", ["cosine", "lp"])
+@pytest.mark.parametrize("distance", [losses.Cosine(), losses.LpDistance(1.0)])
 def test_distance_weighted_draws_by_euclidean_distances(distance):
     pairs = batch(12, 3, 3, 0)
     miner = losses.DistanceWeightedMiner()

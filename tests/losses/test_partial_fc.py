@@ -10,6 +10,7 @@ from gsp_tf.losses import (
     CosFaceLoss,
     PartialFC,
     ProxyAnchorLoss,
+    Reduction,
     SoftTripleLoss,
     SubCenterArcFaceLoss,
 )
@@ -59,7 +60,7 @@ def test_is_the_cross_entropy_over_the_sample(k):
         lambda **k: ArcFaceLoss(20, **k),
         lambda **k: SubCenterArcFaceLoss(20, centers_per_class=2, **k),
         lambda **k: SoftTripleLoss(20, 3, tau=0.5, **k),
-        lambda **k: CosFaceLoss(20, reduction="sum", class_weights=range(20), **k),
+        lambda **k: CosFaceLoss(20, reduction=Reduction("sum", range(20)), **k),
     ],
     ids=["arc_face", "sub_centers", "soft_triple", "class_weights"],
 )

@@ -219,13 +219,13 @@ OF_LABELS = {
     "pn_hard_semi-hard_cosine_1.0": pn("angular"),
     "pn_easy_hard_l2_0.05": pn("euclidean", 0.05, "easy", "hard"),
     "pn_hard_hard_sql2_0.8": pn("squared_euclidean", 0.8, "hard", "hard"),
-    "pn_easy_semi-hard_l1_0.5": pn("lp", 0.5, "easy", p=1),
+    "pn_easy_semi-hard_l1_0.5": pn(losses.LpDistance(1.0), 0.5, "easy"),
     "pn_hard_easy_snr_2.0": pn("signal_to_noise", 2.0, negative="easy"),
     "soft_nearest_neighbor_1.0": neighbors(1.0),
     "soft_nearest_neighbor_0.2": neighbors(0.2),
     "soft_nearest_neighbor_0.3_cosine": neighbors(0.3, "angular"),
     "soft_nearest_neighbor_0.5_l2": neighbors(0.5, "euclidean"),
-    "soft_nearest_neighbor_2.0_l1": neighbors(2.0, "lp", p=1),
+    "soft_nearest_neighbor_2.0_l1": neighbors(2.0, losses.LpDistance(1.0)),
     "soft_nearest_neighbor_0.7_snr": neighbors(0.7, "signal_to_noise"),
 }
 

@@ -53,8 +53,11 @@ def test_reductions_of_the_losses_of_samples(name):
     for expected, arguments in (
         (terms.mean(), {}),
         (terms.sum(), {"reduction": "sum"}),
-        ((factors[labels] * terms).mean(), {"class_weights": factors}),
-        (terms[(terms > low) & (terms < high)].mean(), {"thresholds": (low, high)}),
+        ((factors[labels] * terms).mean(), {"reduction": losses.Reduction(class_weights=factors)}),
+        (
+            terms[(terms > low) & (terms < high)].mean(),
+            {"reduction": losses.Reduction(thresholds=(low, high))},
+        ),
     ):
         assert value(**arguments) == pytest.approx(expected, rel=1e-9)
 

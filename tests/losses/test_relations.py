@@ -150,7 +150,7 @@ def test_a_memory_holds_label_vectors(make, batch_weight):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: losses.NPairsLoss(relation="any"), "fixes its relation, received relation='any'"),
+        (lambda: losses.NPairsLoss(relation="any"), "needs classes, received relation='any'"),
         (lambda: losses.ContrastiveLoss(relation="tags"), "relation must be one of equal, any, ja"),
         (
             lambda: losses.TripletLoss(relation="cosine"),
@@ -169,7 +169,9 @@ def test_a_memory_holds_label_vectors(make, batch_weight):
             "belongs to label vectors; received 0.5 with relation='equal'",
         ),
         (
-            lambda: losses.ContrastiveLoss(relation="any", class_weights=[1, 2]),
+            lambda: losses.ContrastiveLoss(
+                relation="any", reduction=losses.Reduction(class_weights=[1, 2])
+            ),
             "class_weights belong to relation='equal', received relation='any'",
         ),
         (

@@ -70,7 +70,7 @@ def test_refusals():
         ((proxies(), proxies(), 4), "view_loss must do without classes, such as NTXentLoss"),
         (
             (proxies(), losses.SimSiamLoss(4, dtype="float64"), 4),
-            "must have the same dtype, received float32 and float64",
+            "SimSiamLoss, float64, received float32. Give all the same dtype",
         ),
         ((proxies(), views(), 0), "num_labelled must be at least 1, received 0"),
         ((proxies(), views(), 4, -1.0), "view_weight must not be negative, received -1.0"),

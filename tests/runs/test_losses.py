@@ -20,6 +20,10 @@ def loss_of(num_classes=4, **sections):
 
 def test_a_recipe_can_name_every_loss_with_embeddings_and_labels():
     bases = {"PairLoss", "ProxyLoss", "LossLayer", "TwoViewLoss", "Miner", "TripletMiner", "Pairs"}
+    objects = {
+        named(part, name).__name__ for part in ("distance", "reduction") for name in NAMES[part]
+    }
+    bases |= objects | {"Distance"}
     others = bases | {"ZeroShotLoss", "GroupDiversityLoss", "ProxyPairsLoss", "SemiSupervisedLoss"}
     public = {
         name
@@ -33,11 +37,35 @@ def test_a_recipe_can_name_every_loss_with_embeddings_and_labels():
 
 
 def test_a_recipe_gives_a_loss_its_distance_and_reduction():
-    given = {"distance": "lp", "p": 1.0, "reduction": "sum", "thresholds": [None, 2.0]}
-    loss = loss_of(loss=ClassRecipe("contrastive", {**given, "class_weights": [1.0, 2.0]}))
+    sums = {"class_weights": [1.0, 2.0], "thresholds": [None, 2.0]}
+    given = {"distance": {"name": "lp", "p": 1.0}, "reduction": {"name": "sum", **sums}}
+    loss = loss_of(loss=ClassRecipe("contrastive", given))
     labels, embeddings = np.arange(8) % 2, np.random.default_rng(0).normal(size=(8, 5))
-    expected = losses.ContrastiveLoss(**given, class_weights=[1, 2])(labels, embeddings)
+    expected = losses.ContrastiveLoss(
+        distance=losses.LpDistance(1.0), reduction=losses.Reduction("sum", **sums)
+    )(labels, embeddings)
     assert float(loss(labels, embeddings)) == float(expected) != 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"distance": "L2"}, "distance.name must be one of angular, cosine.*received L2"),
+        ({"distance": {"name": "lp", "q": 1}}, "loss.distance.q is not an argument of lp"),
+        ({"reduction": 3}, "loss.reduction must be a reduction, such as sum or .*received 3"),
+        ({"p": 1.0}, "loss.p is an argument of an object now: loss.distance: {name: lp, p: 1.0}"),
+        ({"class_weights": [1, 2]}, r"loss.reduction: {name: mean, class_weights: \[1.0, 2.0\]}"),
+    ],
+)
+def test_a_recipe_of_another_distance_or_reduction_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        resolved(Recipe(loss=ClassRecipe("contrastive", given)))
+
+
+def test_former_arguments_at_their_defaults_load():
+    given = {"distance": None, "p": 2.0, "power": 1.0, "class_weights": None, "thresholds": None}
+    former, plain = (Recipe(loss=ClassRecipe("triplet", x)) for x in (given, {}))
+    assert resolved(former) == resolved(plain)
 
 
 @pytest.mark.parametrize("name", sorted(NAMES["loss"].keys() - OF_LENGTHS))

@@ -46,7 +46,9 @@ OTHERS = {
     "sub_center": lambda: losses.SubCenterArcFaceLoss(4, 2),
     "sum": lambda: losses.WeightedSumLoss([losses.TripletLoss(), losses.NCALoss()], [0.3, 0.6]),
     "matryoshka": lambda: losses.MatryoshkaLoss(losses.ContrastiveLoss(), [2, 8]),
-    "thresholds": lambda: losses.ContrastiveLoss(thresholds=(0.01, 1.4)),
+    "thresholds": lambda: losses.ContrastiveLoss(
+        reduction=losses.Reduction("nonzero_mean", thresholds=(0.01, 1.4))
+    ),
     "VICReg": losses.VICRegLoss,
     "zero_shot": lambda: losses.ZeroShotLoss(4, 3),
 }

@@ -1,51 +1,10 @@
-"""Sums, means and log-sums over the pairs that count, and sines of their angles."""
+"""Log-sums over the pairs that count, and sines of their angles."""
 
 from keras import ops
 
 from gsp_tf._backend import rounded
 from gsp_tf._typing import Tensor
 from gsp_tf.ops import safe_sqrt
-
-
-def weighted_mean(terms: Tensor, weights: Tensor) -> Tensor:
-    """Weighted mean of terms; 0 if all weights are 0.
-
-    Args:
-        terms: float tensor.
-        weights: float tensor of the same shape; terms of weight 0 may hold anything.
-
-    Returns:
-        scalar.
-
-    Example:
-        >>> float(weighted_mean([1.0, 4.0, 9.0], [1.0, 2.0, 0.0]))
-        3.0
-    """
-    terms = ops.convert_to_tensor(terms)
-    weights = ops.cast(weights, terms.dtype)
-    # Rows are summed first: XLA on a CPU runs a reduction to a scalar on one core.
-    total = ops.sum(ops.sum(ops.where(weights > 0, weights * terms, 0.0), axis=-1))
-    weight = ops.sum(ops.sum(weights, axis=-1))
-    return total / ops.where(weight > 0, weight, 1.0)
-
-
-def mean_of_nonzero(terms: Tensor, weights: Tensor) -> Tensor:
-    """Weighted mean of the terms that are not 0; 0 if there are none, NaN if any is NaN.
-
-    Args:
-        terms: non-negative float tensor.
-        weights: float tensor of the same shape.
-
-    Returns:
-        scalar.
-
-    Example:
-        >>> float(mean_of_nonzero([1.0, 3.0, 0.0, 9.0], [1.0, 1.0, 1.0, 0.0]))
-        2.0
-    """
-    terms = ops.convert_to_tensor(terms)
-    weights = ops.cast(weights, terms.dtype)
-    return weighted_mean(terms, ops.where(ops.not_equal(terms, 0), weights, 0.0))
 
 
 def log_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:

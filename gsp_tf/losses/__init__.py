@@ -2,20 +2,13 @@
 
 from gsp_tf.losses._log_sums import log1p_sum_exp, log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss, is_pair_loss
-from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._proxy import ProxyLoss
 from gsp_tf.losses.ada_face import AdaFaceLoss
 from gsp_tf.losses.angular import AngularLoss
 from gsp_tf.losses.anti_collapse import AntiCollapseLoss
 from gsp_tf.losses.arc_face import ArcFaceLoss
 from gsp_tf.losses.barlow_twins import BarlowTwinsLoss
-from gsp_tf.losses.batch_miners import (
-    BatchEasyHardMiner,
-    BatchHardMiner,
-    HDCMiner,
-    PairMarginMiner,
-    UniformHistogramMiner,
-)
 from gsp_tf.losses.binomial_deviance import BinomialDevianceLoss
 from gsp_tf.losses.circle import CircleLoss
 from gsp_tf.losses.class_margin import ClassMarginLoss
@@ -49,11 +42,20 @@ from gsp_tf.losses.manifold import ManifoldLoss
 from gsp_tf.losses.margin import MarginLoss
 from gsp_tf.losses.matryoshka import MatryoshkaLoss
 from gsp_tf.losses.miners import (
+    AngularMiner,
+    BatchEasyHardMiner,
+    BatchHardMiner,
     DistanceWeightedMiner,
     HardNegativeMiner,
+    HDCMiner,
+    Miner,
     MultiSimilarityMiner,
     NHardMiner,
+    PairMarginMiner,
     SemiHardNegativeMiner,
+    TripletMarginMiner,
+    TripletMiner,
+    UniformHistogramMiner,
 )
 from gsp_tf.losses.multi_level_distance_regularization import MultiLevelDistanceRegularization
 from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
@@ -89,6 +91,7 @@ from gsp_tf.losses.similarity_mixup import SimilarityMixup
 from gsp_tf.losses.smooth_ap import SmoothAPLoss
 from gsp_tf.losses.soft_nearest_neighbor import SoftNearestNeighborLoss
 from gsp_tf.losses.soft_triple import SoftTripleLoss
+from gsp_tf.losses.softmax_classifier import SoftmaxClassifier
 from gsp_tf.losses.sphere_face import SphereFaceLoss
 from gsp_tf.losses.sub_center_arc_face import SubCenterArcFaceLoss
 from gsp_tf.losses.supervised_contrastive import SupervisedContrastiveLoss
@@ -96,7 +99,6 @@ from gsp_tf.losses.surrogate_precision import SurrogatePrecisionLoss
 from gsp_tf.losses.threshold_consistent_margin import ThresholdConsistentMarginLoss
 from gsp_tf.losses.triplet import TripletLoss
 from gsp_tf.losses.triplet_hard import TripletHardLoss
-from gsp_tf.losses.triplet_miners import AngularMiner, TripletMarginMiner
 from gsp_tf.losses.triplet_semi_hard import TripletSemiHardLoss
 from gsp_tf.losses.tuplet_margin import TupletMarginLoss
 from gsp_tf.losses.vicreg import VICRegLoss
@@ -184,6 +186,7 @@ __all__ = [
     "SmoothAPLoss",
     "SoftNearestNeighborLoss",
     "SoftTripleLoss",
+    "SoftmaxClassifier",
     "SparseCentersRegularizer",
     "SphereFaceLoss",
     "SquaredEuclidean",

@@ -1,7 +1,6 @@
 """Bases of the losses over pairs."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +11,9 @@ from gsp_tf._config import Guarded, constructor_config, restored
 from gsp_tf._typing import Relation, Tensor
 from gsp_tf.losses._inputs import as_float_tensor, check_inputs, nan_unless
 from gsp_tf.losses._layer import LossLayer, check_regularizer
-from gsp_tf.losses._pairs import Miner, Pairs, TripletMiner, is_graded
+from gsp_tf.losses._pairs import Pairs, Terms, is_graded
 from gsp_tf.losses.distances import as_distance
+from gsp_tf.losses.miners import Miner, TripletMiner
 from gsp_tf.losses.reduction import Reduction, ReductionName, as_reduction
 from gsp_tf.ops import at_least_float32, check_relation, l2_normalize
 
@@ -232,7 +232,7 @@ class PairLoss(Guarded, keras.losses.Loss):
         """Loss of the pairs as they are weighted: a scalar, unless the reduction is "none"."""
         return self.reducer(self.terms(pairs), pairs.anchor_labels)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         """Terms of the loss, and their weights, for each kind that is reduced by itself.
 
         Both are `(A, R)`, one for each pair, or `(A,)`, one for each anchor.

@@ -1,18 +1,19 @@
-"""Pairs of samples, and the bases of their miners."""
+"""Pairs of samples, with their distances and weights."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import TypeAlias
 
 import keras
 from keras import ops
 
-from gsp_tf._config import Guarded, constructor_config
 from gsp_tf._typing import Relation, Tensor
-from gsp_tf.losses._rows import fold_marked
 from gsp_tf.losses.distances import Distance
 from gsp_tf.ops import l2_normalize, label_relation, pairwise_distances
+
+Terms: TypeAlias = Iterable[tuple[Tensor, Tensor]]
+"""Terms of a loss and their weights, for each kind that is reduced by itself."""
 
 
 class Pairs:
@@ -220,78 +221,3 @@ class Pairs:
 def is_graded(relation: Relation, threshold: float | None) -> bool:
     """Whether pairs are weighed by their relation, so that one may be positive and negative."""
     return threshold is None and relation not in ("equal", "any")
-
-
-class Miner(Guarded):
-    """Base of the miners, which weigh all positive and negative pairs.
-
-    A subclass implements `__call__(pairs) -> (positives, negatives)`. Both are weights `(A, R)`
-    with the shape and type of `pairs.positives`, 0 for a pair that does not count. Losses do not
-    differentiate them. Every constructor argument is an attribute of the same name; these form the
-    config.
-
-    Example:
-        >>> class NoNegatives(Miner):
-        ...     def __call__(self, pairs):
-        ...         return pairs.positives, 0.0 * pairs.negatives
-        >>> import numpy as np
-        >>> from gsp_tf.losses import ContrastiveLoss
-        >>> float(ContrastiveLoss(miner=NoNegatives())([0, 1], np.ones((2, 3))))
-        0.0
-    """
-
-    def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
-        raise NotImplementedError
-
-    def get_config(self) -> dict[str, Any]:
-        return constructor_config(self)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Miner":
-        return cls(**config)
-
-
-class TripletMiner(Miner):
-    """Base of the miners that choose triplets of an anchor, a positive and a negative.
-
-    A subclass implements `chosen(pairs)`. A loss over triplets, such as `TripletLoss` or
-    `MarginLoss`, counts exactly these. For any other loss, the weight of a pair is the number of
-    chosen triplets that hold it. One positive of each anchor is compared with all negatives at a
-    time, so B^3 triplets are never held.
-
-    Example:
-        >>> class NearNegatives(TripletMiner):
-        ...     def chosen(self, pairs):
-        ...         is_near = pairs.distances < 1.0
-        ...         return lambda columns: is_near
-        >>> import numpy as np
-        >>> from gsp_tf.losses import TripletLoss
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(TripletLoss(miner=NearNegatives())([0, 0, 1], embeddings)), 3)
-        0.537
-    """
-
-    def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
-        pairs = copy.copy(pairs)
-        pairs.is_triplet = self.chosen(pairs)
-
-        def count(columns, is_active, is_positive, as_positive, as_negative):
-            weights = ops.where(is_active, pairs.triplets(columns), 0.0)
-            num_triplets = ops.sum(weights, axis=1, keepdims=True)
-            return ops.where(is_positive, num_triplets, as_positive), as_negative + weights
-
-        none = ops.zeros_like(pairs.positives)
-        return fold_marked(pairs.positives > 0, count, (none, none))
-
-    def chosen(self, pairs: Pairs) -> Callable[[Tensor], Tensor]:
-        """Which triplets to keep.
-
-        Args:
-            pairs: `Pairs`.
-
-        Returns:
-            function of int columns `(A, 1)`, the positive of each anchor, to booleans `(A, R)`:
-            whether the anchor, this positive and each negative are such a triplet. What it says of
-            pairs that are not negative is not used.
-        """
-        raise NotImplementedError

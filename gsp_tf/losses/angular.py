@@ -1,7 +1,6 @@
 """Angular loss (Wang et al., ICCV 2017)."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
@@ -9,10 +8,9 @@ from keras import ops
 
 from gsp_tf._backend import custom_gradient, segment_sum, softplus
 from gsp_tf._config import elementary
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses._rows import fold_marked
 
 
@@ -49,7 +47,7 @@ class AngularLoss(PairLoss):
         if not 0 < self.angle <= 83:
             raise ValueError(f"angle must lie between 0 and 83 degrees, received {self.angle}.")
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         square_tangent = elementary("tan", self.angle * (math.pi / 180.0)) ** 2
         scale = 4.0 * square_tangent
         similarities = pairs.similarities

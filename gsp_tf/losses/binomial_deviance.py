@@ -1,15 +1,13 @@
 """Binomial deviance loss (Yi et al. 2014; Ustinova and Lempitsky 2016)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._backend import softplus
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -54,7 +52,7 @@ class BinomialDevianceLoss(PairLoss):
     mean_over_pairs: bool = False
     distance: Distance | DistanceName | None = None
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         exponents = self.alpha * (pairs.similarities - self.margin)
         pull, push = -self.positive_weight * exponents, self.negative_weight * exponents
         if pairs.is_graded:

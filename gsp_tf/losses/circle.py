@@ -1,16 +1,14 @@
 """Circle loss (Sun et al., CVPR 2020)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._backend import softplus
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -39,7 +37,7 @@ class CircleLoss(PairLoss):
     margin: float = 0.4
     scale: float = 80.0
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         similarities = pairs.similarities
         positive_factors = ops.stop_gradient(ops.relu(1.0 + self.margin - similarities))
         negative_factors = ops.stop_gradient(ops.relu(similarities + self.margin))

@@ -8,9 +8,10 @@ from keras import ops
 from gsp_tf._config import is_zero
 from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._layer import LossLayer
-from gsp_tf.losses._pairs import Miner, Pairs
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.margin import MarginLoss
+from gsp_tf.losses.miners import Miner
 from gsp_tf.losses.reduction import Reduction, ReductionName
 from gsp_tf.ops import l2_normalize
 

@@ -1,14 +1,12 @@
 """Contrastive loss with two margins (Hadsell et al. 2006; C2 in the GSP and CCP papers)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -52,7 +50,7 @@ class ContrastiveLoss(PairLoss):
         """One mean over all pairs, or one over those of each kind that cost something."""
         return "mean" if self.mean_over_pairs else "nonzero_mean"
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         attraction = ops.relu(pairs.distances - self.positive_margin)
         repulsion = ops.relu(self.negative_margin - pairs.distances)
         if self.mean_over_pairs:

@@ -1,14 +1,12 @@
 """Contrastive loss on cosine similarities (C1 in the CCP thesis; the pair loss of XBM)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -39,7 +37,7 @@ class CosineContrastiveLoss(PairLoss):
         """As in `PairLoss`; terms of whole anchors cannot be chosen in parts."""
         return self.reducer.name != "nonzero_mean" and self.reducer.thresholds is None
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         attraction = pairs.positives * ops.relu(1.0 - pairs.similarities)
         repulsion = pairs.negatives * ops.relu(pairs.similarities - self.margin)
         yield ops.sum(attraction + repulsion, axis=1), pairs.every_anchor

@@ -1,15 +1,13 @@
 """FastAP loss (Cakir et al., CVPR 2019)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -45,7 +43,7 @@ class FastAPLoss(PairLoss):
             raise ValueError("The bins of FastAPLoss cover unit vectors, received normalize=False.")
         check_at_least(1, num_bins=self.num_bins)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         places = pairs.squared_distances * (self.num_bins / 4.0)
         num_positives = ops.sum(pairs.positives, axis=1)
         precision = ops.zeros_like(num_positives)

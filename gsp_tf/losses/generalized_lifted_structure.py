@@ -1,15 +1,13 @@
 """Generalised lifted structure loss (Hermans, Beyer, Leibe 2017)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -40,7 +38,7 @@ class GeneralizedLiftedStructureLoss(PairLoss):
     positive_margin: float = 0.0
     distance: Distance | DistanceName | None = None
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         distances = pairs.distances
         attraction = log_sum_exp(distances - self.positive_margin, pairs.positives)
         repulsion = log_sum_exp(self.margin - distances, pairs.negatives)

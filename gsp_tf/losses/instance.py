@@ -1,16 +1,14 @@
 """Instance loss (Zheng et al., ACM TOMM 2020)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -47,7 +45,7 @@ class InstanceLoss(PairLoss):
         super().__post_init__()
         check_positive(scale=self.scale)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         own = pairs.with_itself
         logits = self.scale * pairs.similarities
         num_own = ops.sum(own, axis=1)

@@ -1,14 +1,12 @@
 """Intra-pair variance loss (Yu and Tao, ICCV 2019)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.reduction import weighted_mean
 
@@ -41,7 +39,7 @@ class IntraPairVarianceLoss(PairLoss):
     negative_epsilon: float = 0.01
     distance: Distance | DistanceName | None = None
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         similarities = pairs.similarities
         for weights, epsilon, sign in (
             (pairs.positives, self.positive_epsilon, -1.0),

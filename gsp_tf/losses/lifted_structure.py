@@ -1,15 +1,13 @@
 """Lifted structured loss (Oh Song et al., CVPR 2016)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -42,7 +40,7 @@ class LiftedStructureLoss(PairLoss):
     margin: float = 1.0
     distance: Distance | DistanceName | None = None
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         exponents = self.margin - pairs.distances
         of_anchor, anchor_has = self._negatives_of(exponents, pairs.negatives, axis=1)
         if pairs.references is pairs.anchors:

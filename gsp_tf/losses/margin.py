@@ -1,6 +1,5 @@
 """Margin-based loss (Wu et al., ICCV 2017)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
@@ -8,7 +7,7 @@ from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -50,7 +49,7 @@ class MarginLoss(PairLoss):
         """One mean over all pairs, or one over those of each kind that cost something."""
         return "mean" if self.mean_over_pairs else "nonzero_mean"
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         yield from self.costs(pairs, self.beta)
 
     def costs(self, pairs: Pairs, beta: float | Tensor) -> list[tuple[Tensor, Tensor]]:

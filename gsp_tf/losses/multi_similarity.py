@@ -1,15 +1,13 @@
 """Multi-similarity loss (Wang et al., CVPR 2019)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._log_sums import log1p_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -50,7 +48,7 @@ class MultiSimilarityLoss(PairLoss):
         super().__post_init__()
         check_positive(alpha=self.alpha, beta=self.beta)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         shifted = pairs.similarities - self.base
         attraction = log1p_sum_exp(-self.alpha * shifted, pairs.positives) / self.alpha
         repulsion = log1p_sum_exp(self.beta * shifted, pairs.negatives) / self.beta

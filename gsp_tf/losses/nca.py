@@ -1,14 +1,12 @@
 """Neighbourhood components analysis (Goldberger et al., NeurIPS 2004)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.soft_nearest_neighbor import neighbor_terms
 
@@ -47,5 +45,5 @@ class NCALoss(PairLoss):
         super().__post_init__()
         check_positive(scale=self.scale)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         yield neighbor_terms(-self.scale * pairs.squared_distances, pairs)

@@ -1,6 +1,5 @@
 """NT-Xent loss (Sohn 2016; Chen et al., ICML 2020)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
@@ -11,7 +10,7 @@ from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -49,7 +48,7 @@ class NTXentLoss(PairLoss):
         super().__post_init__()
         check_positive(temperature=self.temperature)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         logits = pairs.similarities / self.temperature
         yield terms_of_negatives(logits, logits, pairs)
 

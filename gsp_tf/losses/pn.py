@@ -1,6 +1,5 @@
 """PN loss: triplets whose negative is far from anchor and positive (Szubert et al. 2019)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,10 +7,9 @@ import keras
 from keras import ops
 
 from gsp_tf._backend import argmax, softplus
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName, Euclidean
 
 Positive = Literal["hard", "easy"]
@@ -59,7 +57,7 @@ class PNLoss(PairLoss):
         check_choice("positive", self.positive, Positive)
         check_choice("negative", self.negative, Negative)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         distances = pairs.distances
         is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
         fixed = ops.stop_gradient(distances)

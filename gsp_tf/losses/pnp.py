@@ -1,17 +1,15 @@
 """PNP loss: penalise the negatives that come before a positive (Li et al., AAAI 2022)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_choice, check_positive
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._ranks import soft_counts_above
+from gsp_tf.losses._pairs import Pairs, Terms
+from gsp_tf.losses._rows import soft_counts_above
 
 Variant = Literal["O", "Iu", "Ib", "Ds", "Dq"]
 
@@ -58,7 +56,7 @@ class PNPLoss(PairLoss):
         check_choice("variant", self.variant, Variant)
         check_positive(alpha=self.alpha, b=self.b, temperature=self.temperature)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         own = pairs.with_itself
         (before,) = soft_counts_above(
             pairs.similarities, own > 0, (pairs.negatives,), self.temperature

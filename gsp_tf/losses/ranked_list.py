@@ -1,16 +1,14 @@
 """Ranked list loss (Wang et al., CVPR 2019)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -63,7 +61,7 @@ class RankedListLoss(PairLoss):
             positive_temperature=self.positive_temperature,
         )
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         alpha = 1.0 + self.margin / 2.0 if self.alpha is None else self.alpha
         attraction = self._mean(
             pairs.distances - (alpha - self.margin), pairs.positives, self.positive_temperature

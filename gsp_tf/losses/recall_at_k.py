@@ -1,16 +1,15 @@
 """Recall@k surrogate loss (Patel, Tolias, Matas, CVPR 2022)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._ranks import soft_counts_above
+from gsp_tf.losses._pairs import Pairs, Terms
+from gsp_tf.losses._rows import soft_counts_above
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -62,7 +61,7 @@ class RecallAtKLoss(PairLoss):
         )
         self.recall_at = tuple(self.recall_at)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         positives = pairs.positives
         counted = (pairs.with_itself if self.counts_query else positives) + pairs.negatives
         (before,) = soft_counts_above(

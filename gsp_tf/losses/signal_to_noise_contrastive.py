@@ -1,15 +1,13 @@
 """Contrastive loss with signal-to-noise distances (Yuan et al., CVPR 2019)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -41,7 +39,7 @@ class SignalToNoiseContrastiveLoss(PairLoss):
     positive_margin: float = 0.0
     negative_margin: float = 1.0
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         # A distance that equals its margin but for rounding costs nothing.
         rounding = 16.0 * float(np.finfo(pairs.dtype).eps)
         for excess, weights in (

@@ -1,16 +1,14 @@
 """Smooth-AP loss (Brown et al., ECCV 2020)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._ranks import soft_counts_above
+from gsp_tf.losses._pairs import Pairs, Terms
+from gsp_tf.losses._rows import soft_counts_above
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -50,7 +48,7 @@ class SmoothAPLoss(PairLoss):
         super().__post_init__()
         check_positive(temperature=self.temperature)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         own = pairs.with_itself
         among_own, among_others = soft_counts_above(
             pairs.similarities, own > 0, (own, pairs.negatives), self.temperature

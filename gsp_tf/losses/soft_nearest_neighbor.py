@@ -1,6 +1,5 @@
 """Soft nearest neighbour loss (Salakhutdinov and Hinton 2007; Frosst et al., ICML 2019)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
@@ -10,7 +9,7 @@ from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -47,7 +46,7 @@ class SoftNearestNeighborLoss(PairLoss):
         super().__post_init__()
         check_positive(temperature=self.temperature)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         yield neighbor_terms(-pairs.squared_distances / self.temperature, pairs)
 
 

@@ -1,16 +1,14 @@
 """Supervised contrastive loss (Khosla et al., NeurIPS 2020)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -46,7 +44,7 @@ class SupervisedContrastiveLoss(PairLoss):
         super().__post_init__()
         check_positive(temperature=self.temperature)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         logits = pairs.similarities / self.temperature
         log_partition = log_sum_exp(logits, pairs.positives + pairs.negatives)[:, None]
         num_positives = ops.sum(pairs.positives, axis=1, keepdims=True)

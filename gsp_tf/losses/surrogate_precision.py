@@ -1,16 +1,14 @@
 """Surrogate of the precision among the first k neighbours (OpenMetricLearning)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_at_least, check_positive
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
-from gsp_tf.losses._ranks import soft_counts_above
+from gsp_tf.losses._pairs import Pairs, Terms
+from gsp_tf.losses._rows import soft_counts_above
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -62,7 +60,7 @@ class SurrogatePrecisionLoss(PairLoss):
             rank_temperature=self.rank_temperature, precision_temperature=self.precision_temperature
         )
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         own, k = pairs.positives, self.k
         if self.counts_query and pairs.references is pairs.anchors:
             own, k = pairs.with_itself, self.k + 1

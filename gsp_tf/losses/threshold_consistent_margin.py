@@ -1,14 +1,12 @@
 """Threshold-consistent margin loss (Zhang et al., ICLR 2024)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -43,7 +41,7 @@ class ThresholdConsistentMarginLoss(PairLoss):
     positive_weight: float = 1.0
     negative_weight: float = 1.0
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         lack = self.positive_margin - pairs.similarities
         excess = pairs.similarities - self.negative_margin
         yield self.positive_weight * lack, ops.where(lack >= 0, pairs.positives, 0.0)

@@ -10,9 +10,10 @@ from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs, TripletMiner
+from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked
 from gsp_tf.losses.distances import Distance, DistanceName
+from gsp_tf.losses.miners import TripletMiner
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -1,15 +1,13 @@
 """Batch-hard triplet loss (Hermans, Beyer, Leibe 2017)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 from keras import ops
 
 from gsp_tf._backend import softplus
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -43,7 +41,7 @@ class TripletHardLoss(PairLoss):
     distance: Distance | DistanceName | None = "euclidean"
     soft: bool = False
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         distances = pairs.distances
         is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
         farthest = ops.max(ops.where(is_positive, distances, -float("inf")), axis=1)

@@ -1,17 +1,15 @@
 """Tuplet margin loss (Yu and Tao, ICCV 2019)."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 
 from gsp_tf._config import elementary
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._log_sums import sines
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.nt_xent import terms_of_negatives
 
 
@@ -51,7 +49,7 @@ class TupletMarginLoss(PairLoss):
             raise ValueError("TupletMarginLoss takes angles of unit vectors, not normalize=False.")
         check_positive(scale=self.scale)
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         margin, cosines = self.margin_degrees * (math.pi / 180.0), pairs.similarities
         moved = elementary("cos", margin) * cosines + elementary("sin", margin) * sines(cosines)
         yield terms_of_negatives(self.scale * moved, self.scale * cosines, pairs)

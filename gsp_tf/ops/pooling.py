@@ -155,11 +155,22 @@ def generalized_sum_pooling(
         pooled = _weighted_sums(features, weights)
         attributes = _weighted_sums(assignment, weights)
 
+        # The gradient. Of the outputs Σ_j w_j f_j, z_i = Σ_j w_j a_ij, w_j = p_j / (n μ), and with
+        # the upstream gradients P, Z and W, the loss has
+        #   ∂L/∂p_j = (f_j·P + t_j + W_j) / (n μ),  t_j = Σ_i a_ij Z_i,
+        # and Prop. 4.3 gives ∂L/∂log s_j. With log s_j = log Σ_i exp(-ε c_ij) and the softmax,
+        #   ∂L/∂c_ij = -ε a_ij (∂L/∂log s_j + w_j (Z_i - t_j)).
+        # Let b_j = 1 / max(1, ||f_j||), f̄_j = b_j f_j and q_ij = b_j ∂L/∂c_ij / c_ij (`pull`). As
+        # c_ij = ||f̄_j - ω̄_i||,
+        #   b_j ∂L/∂f̄_j = Σ_i q_ij (f̄_j - ω̄_i),  ∂L/∂ω̄_i = Σ_j (q_ij / b_j) ω̄_i - Σ_j q_ij f_j.
+        # Within the unit ball, b_j = 1 and this is ∂L/∂f_j. Beyond it, f̄_j = f_j / ||f_j|| drops
+        # the part along f̄_j: ∂L/∂f_j = (I - f̄_j f̄_jᵀ) b_j ∂L/∂f̄_j = Σ_i q_ij (f̄_j·ω̄_i) f̄_j -
+        # Σ_i q_ij ω̄_i, where f̄_j·ω̄_i = (||f̄_j||² + ||ω̄_i||² - c_ij²) / 2 needs no more products.
         def gradient(g_pooled, g_attributes, g_weights):
             through = _products(assignment, g_attributes)
             g_taken = (_products(features, g_pooled) + through + g_weights) / mass
             g_log_s = through_solution(g_taken, taken, left)
-            # Multiplied by scale, the gradient w.r.t. c_ij is a_ij (α_j + β_j g_attributes_i).
+            # b_j ∂L/∂c_ij = a_ij (α_j + β_j Z_i).
             beta = -entropy_smoothing * scale * weights
             alpha = -entropy_smoothing * scale * g_log_s - beta * through
             g_cost = assignment * ops.matmul(
@@ -167,7 +178,7 @@ def generalized_sum_pooling(
                 ops.stack([ops.ones_like(g_attributes), g_attributes], axis=1),
             )
             pull = ops.divide_no_nan(g_cost, cost)
-            # The part along f̄_j itself: its whole pull, or what keeps it on the unit sphere.
+            # The factors of f̄_j: Σ_i q_ij in the ball, Σ_i q_ij (f̄_j·ω̄_i) on the sphere.
             total = _row_sums(pull)
             on_sphere = feature_squares * total + ops.tensordot(pull, prototype_squares, 1)
             on_sphere = 0.5 * (on_sphere - _row_sums(g_cost * cost))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gsp_tf._names import named
-from gsp_tf.losses import SemiSupervisedLoss, ZeroShotLoss
+from gsp_tf.losses import SemiSupervisedLoss, SoftmaxClassifier, ZeroShotLoss
 from gsp_tf.recipe import (
     BRANCHES,
     OBJECTS,
@@ -14,7 +14,6 @@ from gsp_tf.recipe import (
     num_groups,
     parameters,
 )
-from gsp_tf.training import SoftmaxClassifier
 
 
 def build_losses(recipe: Recipe, num_classes: int) -> dict:

@@ -19,7 +19,6 @@ from gsp_tf.training.optimizers import (
 from gsp_tf.training.projection_learner import ProjectionLearner
 from gsp_tf.training.proxy_pool import ProxyPool
 from gsp_tf.training.schedule import Schedule
-from gsp_tf.training.softmax_classifier import SoftmaxClassifier
 from gsp_tf.training.stop_on_nan import StopOnNaN
 from gsp_tf.training.trackers import MlflowTracker, WandbTracker
 
@@ -34,7 +33,6 @@ __all__ = [
     "RetrievalEvaluation",
     "SaveBest",
     "Schedule",
-    "SoftmaxClassifier",
     "StopOnNaN",
     "WandbTracker",
     "add_lora",

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from gsp_tf import data
+from gsp_tf.losses import SoftmaxClassifier
 from gsp_tf.recipe import load_recipe
 from gsp_tf.runs import Run, build_embedder, load_splits
 from gsp_tf.runs._report import _notes
 from gsp_tf.runs.table import print_results
-from gsp_tf.training import SoftmaxClassifier
 
 CLASSIFIER = """
 trainer: classification

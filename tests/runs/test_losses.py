@@ -23,7 +23,7 @@ def test_a_recipe_can_name_every_loss_with_embeddings_and_labels():
     objects = {
         named(part, name).__name__ for part in ("distance", "reduction") for name in NAMES[part]
     }
-    bases |= objects | {"Distance"}
+    bases |= objects | {"Distance", "SoftmaxClassifier"}
     others = bases | {"ZeroShotLoss", "GroupDiversityLoss", "ProxyPairsLoss", "SemiSupervisedLoss"}
     public = {
         name

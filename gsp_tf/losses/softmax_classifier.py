@@ -6,10 +6,12 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
+from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._proxy import cross_entropies
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class SoftmaxClassifier(keras.layers.Layer, keras.losses.Loss):
+class SoftmaxClassifier(LossLayer):
     """Mean cross-entropy of a linear softmax classifier, a loss layer for `MetricLearner`.
 
     `L = -mean_i log softmax(x_i W + b)_{y_i}`, the classification loss of a network whose pooled
@@ -34,20 +36,10 @@ class SoftmaxClassifier(keras.layers.Layer, keras.losses.Loss):
         (1.3863, TensorShape([5, 4]))
     """
 
-    def __init__(self, num_classes: int, **kwargs: Any) -> None:
-        super().__init__(**{"dtype": "float32", **kwargs})
-        if num_classes < 1:
-            raise ValueError(f"num_classes must be at least 1, received {num_classes}.")
-        self.num_classes = num_classes
+    normalize = False
 
-    def __call__(self, labels, features, *sample_weight, **kwargs):
-        if sample_weight:  # compile(loss=...) alone passes it
-            raise ValueError(
-                "SoftmaxClassifier has weights of its own (kernel, bias), which compile(loss=...) "
-                "of a plain model neither trains nor saves. Train with "
-                "gsp_tf.training.MetricLearner(model, loss), and compile that without a loss."
-            )
-        return super().__call__(labels, features, **kwargs)
+    def __init__(self, num_classes: int, **kwargs: Any) -> None:
+        super().__init__(num_classes, **kwargs)
 
     def build(self, labels_shape, features_shape):
         shape = (features_shape[-1], self.num_classes)
@@ -66,14 +58,4 @@ class SoftmaxClassifier(keras.layers.Layer, keras.losses.Loss):
         return ops.matmul(ops.cast(features, self.compute_dtype), self.kernel) + self.bias
 
     def call(self, labels, features):
-        labels = ops.reshape(labels, (-1,))
-        losses = ops.sparse_categorical_crossentropy(
-            labels, self.logits(features), from_logits=True
-        )
-        return ops.mean(losses)
-
-    def compute_output_shape(self, labels_shape, features_shape):
-        return ()
-
-    def get_config(self):
-        return {**super().get_config(), "num_classes": self.num_classes}
+        return ops.mean(cross_entropies(labels, self.logits(features)))

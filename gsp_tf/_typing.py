@@ -14,3 +14,8 @@ Relation: TypeAlias = (
     Literal["equal", "any", "jaccard", "cosine"] | Callable[[Tensor, Tensor], Tensor]
 )
 """How two labels are related: a name of `gsp_tf.ops.label_relation`, or a function like it."""
+
+Reranking: TypeAlias = Literal[
+    "k_reciprocal", "query_expansion", "database_augmentation", "whitening", "transport"
+]
+"""The name of a way to re-rank."""

@@ -45,7 +45,12 @@ if TYPE_CHECKING:
         average_pooling_error,
         prototype_partition,
     )
-    from gsp_tf.evaluation.reranking import RERANKINGS, Reranked, reranking_metrics
+    from gsp_tf.evaluation.reranking import (
+        RERANKINGS,
+        Reranked,
+        Reranker,
+        reranking_metrics,
+    )
     from gsp_tf.evaluation.retrieval import (
         RankingMetrics,
         class_wise_map,
@@ -85,6 +90,7 @@ __all__ = [
     "PrototypePartition",
     "RankingMetrics",
     "Reranked",
+    "Reranker",
     "RocCurve",
     "SearchSpace",
     "ThresholdConsistency",

@@ -2,31 +2,87 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from numpy.typing import ArrayLike
 
 from gsp_tf._console import listed
+from gsp_tf._typing import Reranking
 from gsp_tf.evaluation._positives import Nearest, check_labelled
-from gsp_tf.evaluation.exact_search import exact_ranking
+from gsp_tf.evaluation.exact_search import ExactSearch, exact_ranking
 from gsp_tf.evaluation.expansion import PCAWhitening, augment_database, expand_queries
 from gsp_tf.evaluation.k_reciprocal import KReciprocalSearch
 from gsp_tf.evaluation.retrieval import RankingMetrics
 from gsp_tf.evaluation.transport_matching import TokenSets, rerank_by_transport
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, warn_of_own_images
 
-RERANKINGS = (
-    "k_reciprocal",
-    "query_expansion",
-    "database_augmentation",
-    "whitening",
-    "transport",
-)
+RERANKINGS = get_args(Reranking)
 """The names of ways to re-rank that `reranking_metrics` knows."""
 
 _NEIGHBOURS = 10
 _K1, _K2 = 20, 6
 _DEPTH = 100
+
+
+class Reranker:
+    """Searches images in the order of a way to re-rank that needs their embeddings alone.
+
+    `"k_reciprocal"` is `KReciprocalSearch`, `"query_expansion"` is `expand_queries` and
+    `"database_augmentation"` is `augment_database`, with their default arguments, or fewer
+    neighbours where there are fewer images. `"whitening"` is `PCAWhitening`. All but the first
+    search by cosine distances.
+
+    Args:
+        references: floats `(N, D)`, the images to search.
+        method: one of `RERANKINGS` but `"transport"`.
+        whitening: for `"whitening"`, such as `LearnedWhitening` of training images; None takes the
+            principal components of the references.
+        dim: for `"whitening"`, the number of components; None takes all.
+
+    Example:
+        >>> search = Reranker([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], "query_expansion")
+        >>> search([[0.0, 2.0]])([0], k=2)[0]
+        array([[2, 3]])
+    """
+
+    def __init__(
+        self,
+        references: ArrayLike,
+        method: Reranking,
+        whitening: PCAWhitening | None = None,
+        dim: int | None = None,
+    ):
+        self._references = searched = checked_embeddings(references, "references")
+        self._method, self._dim = method, dim
+        count = len(searched)
+        if method == "whitening":
+            self._whitening = whitening or PCAWhitening(searched)
+            searched = self._whitening(searched, dim)
+        elif method == "database_augmentation" and count > 1:
+            searched = augment_database(searched, min(_NEIGHBOURS, count - 1))
+        self._search = None if method == "k_reciprocal" else ExactSearch(searched, "cosine")
+
+    def __call__(self, queries: ArrayLike | None = None) -> Nearest:
+        """Prepares a search.
+
+        Args:
+            queries: floats `(Q, D)`; None searches the other references for each reference.
+
+        Returns:
+            function of rows of the queries `(q,)` and a number k, which returns indices and costs
+            `(q, k)`, the smallest costs first.
+        """
+        others = self._references if queries is not None else None
+        queries = self._references if queries is None else checked_embeddings(queries, "queries")
+        size = len(self._references) - (others is None)
+        if self._search is None:
+            k1 = min(_K1, size)
+            return KReciprocalSearch(queries, others, k1, min(_K2, k1))
+        if self._method == "query_expansion":
+            queries = expand_queries(queries, others, min(_NEIGHBOURS, size))
+        elif self._method == "whitening":
+            queries = self._whitening(queries, self._dim)
+        return lambda rows, k: self._search(queries[rows], k, rows if others is None else None)
 
 
 class Reranked(NamedTuple):
@@ -64,12 +120,9 @@ def reranking_metrics(
 ) -> dict[str, Reranked]:
     """Ranking metrics of plain search and of ways to re-rank it, with their time and bytes.
 
-    `k_reciprocal` is `KReciprocalSearch`, `query_expansion` is `expand_queries` and
-    `database_augmentation` is `augment_database`, with their default arguments, or fewer neighbours
-    where there are fewer images. `whitening` is `PCAWhitening` of the searched embeddings, or the
-    given one, for the dimensions of its sweep. `transport` is `rerank_by_transport` of the first
-    100 results. Labels are used for the metrics alone. All distances are those of embeddings as
-    they are for plain search and k_reciprocal, and cosine distances for the others.
+    `transport` is `rerank_by_transport` of the first 100 results; the others are those of
+    `Reranker`, with `whitening` for the dimensions of its sweep. Labels are used for the metrics
+    alone. Plain search is by Euclidean distances.
 
     Args:
         queries: floats `(Q, D)`.
@@ -108,7 +161,7 @@ def reranking_metrics(
             f"methods must be among {', '.join(RERANKINGS)}; received {listed(unknown)}."
         )
     check_labelled(references, reference_labels)
-    images = _Images(queries, references, query_tokens, reference_tokens, whitening)
+    images = _Images(queries, references, query_tokens, reference_tokens)
     query_labels = checked_labels(query_labels, len(images.queries), "query_labels")
     if reference_labels is not None:
         size = len(images.references)
@@ -119,29 +172,23 @@ def reranking_metrics(
     found = {}
     for method in ("search", *dict.fromkeys(methods)):
         start = time.perf_counter()
-        for name, nearest, size in getattr(images, method)():
+        for name, nearest, size in images.rankings(method, whitening):
             metrics = RankingMetrics.of(nearest, *labels)
             found[name] = Reranked(metrics, time.perf_counter() - start, size)
             start = time.perf_counter()
     return found
 
 
-_Rankings = Iterator[tuple[str, Nearest, int]]
-
-
 class _Images:
-    """Images to search; each method gives names, rankings and bytes of an image."""
+    """Images to search."""
 
-    def __init__(self, queries, references, query_tokens, reference_tokens, learned):
-        self.queries = checked_embeddings(queries, "queries")
+    def __init__(self, queries, references, query_tokens, reference_tokens):
+        self.queries = self.references = checked_embeddings(queries, "queries")
         self.among_themselves = references is None
-        self.references = self.queries
         if references is not None:
             self.references = checked_embeddings(references, "references")
             warn_of_own_images(self.queries, self.references)
         self.tokens = query_tokens, query_tokens if references is None else reference_tokens
-        self.learned = learned
-        self.size = len(self.references) - self.among_themselves
         self.bytes = 4 * self.references.shape[1]
 
     def check_tokens(self):
@@ -154,50 +201,34 @@ class _Images:
                     f"transport needs {name}_tokens of {size} images; received {received}."
                 )
 
-    def _ranked(self, queries, references, metric="cosine"):
-        return exact_ranking(queries, references, metric, self.among_themselves)
+    def rankings(self, method, learned) -> Iterator[tuple[str, Nearest, int]]:
+        """Names, rankings and bytes of an image of a method."""
+        if method == "search":
+            yield method, self._plain(), self.bytes
+        elif method == "transport":
+            yield method, self._by_transport(), self.bytes + self.tokens[1].bytes_per_image
+        else:
+            queries = None if self.among_themselves else self.queries
+            whitening = (
+                (learned or PCAWhitening(self.references)) if method == "whitening" else None
+            )
+            name = "learned_whitening" if learned and whitening else method
+            for dim in whitening.sweep() if whitening else [None]:
+                search = Reranker(self.references, method, whitening, dim)
+                size = 4 * dim if dim else self.bytes
+                yield f"{name}_{dim}" if dim else name, search(queries), size
 
-    def search(self) -> _Rankings:
-        """Plain search."""
-        yield "search", self._ranked(self.queries, self.references, "euclidean"), self.bytes
+    def _plain(self):
+        return exact_ranking(self.queries, self.references, "euclidean", self.among_themselves)
 
-    def k_reciprocal(self) -> _Rankings:
-        """Distances of reciprocal neighbourhoods."""
-        references = None if self.among_themselves else self.references
-        k1 = min(_K1, self.size)
-        search = KReciprocalSearch(self.queries, references, k1, min(_K2, k1))
-        yield "k_reciprocal", search, self.bytes
-
-    def query_expansion(self) -> _Rankings:
-        """Queries with their neighbours added."""
-        references = None if self.among_themselves else self.references
-        expanded = expand_queries(self.queries, references, min(_NEIGHBOURS, self.size))
-        yield "query_expansion", self._ranked(expanded, self.references), self.bytes
-
-    def database_augmentation(self) -> _Rankings:
-        """References with their neighbours added."""
-        count = min(_NEIGHBOURS, len(self.references) - 1)
-        augmented = augment_database(self.references, count) if count else self.references
-        yield "database_augmentation", self._ranked(self.queries, augmented), self.bytes
-
-    def whitening(self) -> _Rankings:
-        """Whitened embeddings, for each dimension of the sweep."""
-        name = "whitening" if self.learned is None else "learned_whitening"
-        whiten = self.learned or PCAWhitening(self.references)
-        for dim in whiten.sweep():
-            queries = references = whiten(self.references, dim)
-            if not self.among_themselves:
-                queries = whiten(self.queries, dim)
-            yield f"{name}_{dim}", self._ranked(queries, references), 4 * dim
-
-    def transport(self) -> _Rankings:
+    def _by_transport(self):
         """The first results in the order of the transport between local features."""
-        plain = self._ranked(self.queries, self.references, "euclidean")
-        queries, references = self.tokens
+        plain, (queries, references) = self._plain(), self.tokens
+        size = len(self.references) - self.among_themselves
 
         def nearest(rows, k):
-            found, _ = plain(rows, min(max(k, _DEPTH), self.size))
+            found, _ = plain(rows, min(max(k, _DEPTH), size))
             indices, costs = rerank_by_transport(found, queries.take(rows), references, _DEPTH)
             return indices[:, :k], costs
 
-        yield "transport", nearest, self.bytes + references.bytes_per_image
+        return nearest

@@ -43,6 +43,12 @@ def test_arguments_and_defaults_are_those_of_the_class(name, arguments):
         assert ast.literal_eval(keyword.value) == parameters[keyword.arg].default
 
 
+def test_every_name_is_on_one_page_of_the_reference():
+    pages = (ROOT / "docs/api/losses").iterdir()
+    names = [name for page in pages for name in re.findall(r"- (\w+)", page.read_text("utf-8"))]
+    assert sorted(names) == sorted(losses.__all__)
+
+
 def test_the_readme_counts_them():
     row = re.search(r"^\| \[losses\].*", (ROOT / "README.md").read_text("utf-8"), re.M)[0]
     counted = {

@@ -24,6 +24,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }
+WORKER = "search_from_disk.js"
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 CELL = re.compile(r"<td>.*?</td>", re.DOTALL)
 CODE = re.compile(r"<code>[^<]*</code>")
@@ -44,6 +45,7 @@ def on_files(files, config):
             files.append(File.generated(config, uri, abs_src_path=str(path)))
         return uri
 
+    files.append(File.generated(config, WORKER, abs_src_path=str(Path(__file__).with_name(WORKER))))
     for name in PAGES:
         add(ROOT / name)
     notebooks = {_page_of(path): path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
@@ -93,3 +95,9 @@ def on_page_content(html, page, config, files):
 def _breakable(code):
     """A code element that may break after its parentheses, dots and equal signs."""
     return re.sub(r"([(.=])(?=[^<])", r"\1<wbr>", code[0])
+
+
+def on_post_page(output, page, config):
+    """The search from the disk takes its worker from the site, and nothing from the net."""
+    worker = posixpath.relpath(WORKER, posixpath.dirname(page.url) or ".")
+    return output.replace("https://unpkg.com/iframe-worker/shim", worker)

@@ -74,7 +74,7 @@ from gsp_tf.losses.proxy_pairs import ProxyPairsLoss
 from gsp_tf.losses.proxy_synthesis import ProxySynthesis
 from gsp_tf.losses.ranked_list import RankedListLoss
 from gsp_tf.losses.recall_at_k import RecallAtKLoss
-from gsp_tf.losses.reduction import Reduction, mean_of_nonzero, weighted_mean
+from gsp_tf.losses.reduction import Reduction, weighted_mean
 from gsp_tf.losses.regularizers import (
     CenterInvariantRegularizer,
     LpRegularizer,
@@ -209,7 +209,6 @@ __all__ = [
     "is_pair_loss",
     "log1p_sum_exp",
     "log_sum_exp",
-    "mean_of_nonzero",
     "prototype_diversity",
     "similarity_consistency",
     "weighted_mean",

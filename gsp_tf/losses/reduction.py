@@ -170,22 +170,3 @@ def weighted_mean(terms: Tensor, weights: Tensor) -> Tensor:
     total = ops.sum(ops.sum(ops.where(weights > 0, weights * terms, 0.0), axis=-1))
     weight = ops.sum(ops.sum(weights, axis=-1))
     return total / ops.where(weight > 0, weight, 1.0)
-
-
-def mean_of_nonzero(terms: Tensor, weights: Tensor) -> Tensor:
-    """Weighted mean of the terms that are not 0; 0 if there are none, NaN if any is NaN.
-
-    Args:
-        terms: non-negative float tensor.
-        weights: float tensor of the same shape.
-
-    Returns:
-        scalar.
-
-    Example:
-        >>> float(mean_of_nonzero([1.0, 3.0, 0.0, 9.0], [1.0, 1.0, 1.0, 0.0]))
-        2.0
-    """
-    terms = ops.convert_to_tensor(terms)
-    weights = ops.cast(weights, terms.dtype)
-    return weighted_mean(terms, ops.where(ops.not_equal(terms, 0), weights, 0.0))

@@ -202,3 +202,23 @@ def test_wrappers_refuse_losses_that_are_no_function_of_similarities(wrapper, lo
 def test_refuses_arguments(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("loss", [ContrastiveLoss(), ProxyNCALoss(2)])
+def test_a_saved_loss_of_the_former_form_loads_or_says_the_new_one(loss):
+    former = loss.get_config() | {"p": 2.0, "power": 1.0, "class_weights": None, "thresholds": None}
+    assert type(loss).from_config(former).get_config() == loss.get_config()
+    for name, value, now in (("p", 1.0, "distance=Lp"), ("class_weights", [1, 2], "reduction=Re")):
+        with pytest.raises(ValueError, match=f"was saved with {name}=.*, which is {now}.* now"):
+            type(loss).from_config(former | {name: value})
+
+
+def test_arguments_of_the_constructor_of_ones_own_loss_are_saved():
+    class Own(ContrastiveLoss):
+        def __init__(self, scale, **kwargs):
+            super().__init__(**kwargs)
+            self.scale = scale
+
+    config = Own(3.0, normalize=False, reduction="sum").get_config()
+    assert Own.from_config(config).get_config() == config
+    assert (config["scale"], config["normalize"], config["reduction"]) == (3.0, False, "sum")

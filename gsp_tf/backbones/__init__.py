@@ -11,7 +11,7 @@ from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
 )
 from gsp_tf.backbones._presets import can_freeze_batch_normalization, image_presets, preset_side
 from gsp_tf.backbones._weights import WeightsPackage, WeightsSource, keras_cache
-from gsp_tf.backbones.conversion import CONVERTIBLE, Conversion, convert_weights
+from gsp_tf.backbones.conversion import CONVERTIBLE, convert_weights
 from gsp_tf.backbones.freezing import freeze_batch_normalization, freeze_layers
 from gsp_tf.backbones.parts import cut_layers, last_block, split
 from gsp_tf.backbones.registry import (
@@ -26,7 +26,6 @@ from gsp_tf.backbones.registry import (
 
 __all__ = [
     "CONVERTIBLE",
-    "Conversion",
     "WeightsPackage",
     "WeightsSource",
     "can_freeze_batch_normalization",

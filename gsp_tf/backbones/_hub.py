@@ -8,12 +8,14 @@ import keras
 from gsp_tf._keras import TrainedPositions
 from gsp_tf.backbones._layers import rgb_input
 from gsp_tf.backbones._presets import (
+    build,
     import_hub,
     load_network,
     load_pixels,
+    patch_grid,
+    require_multiples,
     with_one_grid,
 )
-from gsp_tf.backbones._resizing import build, patch_grid, require_multiples
 from gsp_tf.backbones.registry import InputShape, Tokens, register
 from gsp_tf.layers import PatchTokens, PixelNormalization
 

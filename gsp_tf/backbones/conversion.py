@@ -1,5 +1,6 @@
 """Keras weights from PyTorch state dicts."""
 
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -8,14 +9,81 @@ from typing import get_args
 
 import keras
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
+from gsp_tf._console import to_install
 from gsp_tf._files import replacing
 from gsp_tf._names import Convertible
 from gsp_tf._typing import PathLike
 from gsp_tf.backbones._bn_inception import bn_inception
 from gsp_tf.backbones._efficientnet_lite import efficientnet_lite, state_dict_prefix
 from gsp_tf.backbones._googlenet import googlenet
-from gsp_tf.backbones._state_dicts import read_state_dict
+
+
+def _read_state_dict(path: Path) -> dict[str, np.ndarray]:
+    """The tensors of a `.safetensors` file, or of a file of `torch.save`, by key.
+
+    No code in a file is run: PyTorch reads tensors and containers of them alone (weights_only).
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}.")
+    return _of_safetensors(path) if path.suffix == ".safetensors" else _of_torch(path)
+
+
+def _of_safetensors(path):
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: {error}") from error
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ValueError(
+            f"{path} has tensors of a type that NumPy does not have ({error}). Save them as F32."
+        ) from error
+
+
+def _of_torch(path):
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            f"PyTorch reads {path}, and it is not installed: {to_install('torch')}. A file of "
+            "safetensors needs no PyTorch."
+        ) from error
+    _refuse_bombs(path)
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # damaged and hostile files raise any type
+        raise ValueError(
+            f"{path} is damaged, or not a state dict as torch.save(model.state_dict(), path) "
+            "writes it: torch.load(path, weights_only=True) refuses it."
+        ) from error
+    if not isinstance(state, dict):
+        raise ValueError(f"{path} holds a {type(state).__name__}, not a dict of tensors.")
+    for key, value in state.items():
+        if not isinstance(key, str):
+            raise ValueError(f"{path} has a key that is not a name but a {type(key).__name__}.")
+        if not isinstance(value, torch.Tensor):
+            kind = type(value).__name__
+            raise ValueError(f"{path}: its entry {key[:80]!r} is not a tensor but a {kind}.")
+    # NumPy has no bfloat16.
+    return {
+        key: (value.detach().float() if value.is_floating_point() else value.detach()).numpy()
+        for key, value in state.items()
+    }
+
+
+def _refuse_bombs(path):
+    """Refuses a zip archive that unpacks to more than the file has, which PyTorch never writes."""
+    if zipfile.is_zipfile(path):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                unpacked = sum(record.file_size for record in archive.infolist())
+        except (zipfile.BadZipFile, NotImplementedError) as error:
+            raise ValueError(f"{path}: {error}.") from error
+        if unpacked > path.stat().st_size:
+            raise ValueError(f"{path}: its records claim more bytes than the file has.")
+
 
 CONVERTIBLE = get_args(Convertible)
 """The backbones whose PyTorch weights `convert_weights` takes."""
@@ -67,26 +135,15 @@ _AXES = {keras.layers.Conv2D: (2, 3, 1, 0), keras.layers.DepthwiseConv2D: (2, 3,
 
 
 @dataclass(frozen=True)
-class Conversion:
-    """The result of `convert_weights`.
-
-    Args:
-        path: the file that was written.
-        num_tensors: number of converted tensors.
-        left_out: sorted keys that the backbone does not use: classifier, auxiliary heads, counters
-            of batches.
-
-    Example:
-        >>> Conversion(Path("bn_inception.weights.h5"), 345, ["last_linear.bias"]).num_tensors
-        345
-    """
+class _Conversion:
+    """The file that was written, and the sorted keys that the backbone does not use."""
 
     path: Path
     num_tensors: int
     left_out: list[str]
 
 
-def convert_weights(path: PathLike, architecture: Convertible, out: PathLike) -> Conversion:
+def convert_weights(path: PathLike, architecture: Convertible, out: PathLike) -> _Conversion:
     """Convert the PyTorch state dict of a network to Keras weights of the same backbone.
 
     Args:
@@ -100,7 +157,8 @@ def convert_weights(path: PathLike, architecture: Convertible, out: PathLike) ->
             step. `create(architecture, weights=out)` loads it.
 
     Returns:
-        The path, the number of tensors and the keys that were left out.
+        `path`, `num_tensors` and the sorted keys `left_out` that the backbone does not use:
+        classifier, auxiliary heads, counters of batches.
 
     Raises:
         ValueError: if a name is unknown, or if the file lacks keys, has unknown keys, or has
@@ -122,7 +180,7 @@ def convert_weights(path: PathLike, architecture: Convertible, out: PathLike) ->
         raise ValueError(f"The file to write must end in .weights.h5, received {out}.")
     known = _ARCHITECTURES[architecture]
     path = Path(path)
-    state = read_state_dict(path)
+    state = _read_state_dict(path)
     model = known.build((None, None, 3))
     variables = _variables(model, known.prefix)
     left_out = sorted(set(state) - set(variables))
@@ -134,7 +192,7 @@ def convert_weights(path: PathLike, architecture: Convertible, out: PathLike) ->
         # HDF5 does not recover from a disk that fills up while it writes, so check the room first.
         temporary.write_bytes(bytes(4 * model.count_params() + _HEADER * len(variables)))
         model.save_weights(temporary)
-    return Conversion(Path(out), len(variables), left_out)
+    return _Conversion(Path(out), len(variables), left_out)
 
 
 def _variables(model, prefix):

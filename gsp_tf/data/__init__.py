@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     )
     from gsp_tf.data.images.encoded_images import EncodedImages, FileImages
     from gsp_tf.data.images.identical import identical_files, identical_images, shared_images
-    from gsp_tf.data.images.image_set import ArrayImages, ImageSet
+    from gsp_tf.data.images.image_set import ArrayImages, ImageSet, SelectedImages
     from gsp_tf.data.images.jpeg import decode_jpeg_window, is_upright_jpeg, to_grey
     from gsp_tf.data.images.left_out import LeftOut, find_unreadable
-    from gsp_tf.data.images.reduced import ReducedImages, reduce_images
-    from gsp_tf.data.images.selected import SelectedImages
+    from gsp_tf.data.images.reduced import reduce_images
     from gsp_tf.data.pipeline.batches import (
         as_arrays,
         evaluation_dataset,
@@ -45,15 +44,13 @@ if TYPE_CHECKING:
     )
     from gsp_tf.data.pipeline.class_samplers import NearestClassSampler, SuperClassSampler
     from gsp_tf.data.pipeline.feature_maps import (
-        FeatureMaps,
         cache_feature_maps,
         evaluation_maps,
         training_maps,
     )
     from gsp_tf.data.pipeline.image_samplers import FixedTripletSampler, WeightedSampler
     from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler
-    from gsp_tf.data.pipeline.view import TrainingView
-    from gsp_tf.data.pipeline.viewed import ViewedImages
+    from gsp_tf.data.pipeline.view import TrainingView, ViewedImages
     from gsp_tf.data.pipeline.windows import central_window, resize_window
     from gsp_tf.data.splits import halve_classes, protocol_classes, split_classes, split_images
 
@@ -65,13 +62,11 @@ __all__ = [
     "ClassBalancedSampler",
     "CollageImages",
     "EncodedImages",
-    "FeatureMaps",
     "FileImages",
     "FixedTripletSampler",
     "ImageSet",
     "LeftOut",
     "NearestClassSampler",
-    "ReducedImages",
     "Sampler",
     "SelectedImages",
     "SuperClassSampler",

@@ -7,8 +7,7 @@ import numpy as np
 
 from gsp_tf._console import counted
 from gsp_tf._integers import checked_seed
-from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.images.selected import SelectedImages
+from gsp_tf.data.images.image_set import ImageSet, SelectedImages
 
 Protocol = Literal["mlrc", "conventional", "ablation", "tuning"]
 

@@ -1,9 +1,13 @@
 """Training of embedding models."""
 
 from gsp_tf import layers, losses  # noqa: F401  (a saved learner is loaded with its parts)
-from gsp_tf.training.averages import averaged_weights, restart_averages
+from gsp_tf.training.averages import averaged_weights
 from gsp_tf.training.callbacks import RetrievalEvaluation, SaveBest
-from gsp_tf.training.chance_constrained import ChanceConstrainedTrainer
+from gsp_tf.training.chance_constrained import (
+    ChanceConstrainedTrainer,
+    ProjectionLearner,
+    ProxyPool,
+)
 from gsp_tf.training.checkpoint import Checkpoint, epoch_of
 from gsp_tf.training.distribute import is_chief
 from gsp_tf.training.embedding import embed, inference
@@ -16,8 +20,6 @@ from gsp_tf.training.optimizers import (
     with_learning_rate_multipliers,
     with_weight_decay_exclusions,
 )
-from gsp_tf.training.projection_learner import ProjectionLearner
-from gsp_tf.training.proxy_pool import ProxyPool
 from gsp_tf.training.schedule import Schedule
 from gsp_tf.training.stop_on_nan import StopOnNaN
 from gsp_tf.training.trackers import MlflowTracker, WandbTracker
@@ -46,7 +48,6 @@ __all__ = [
     "is_of_lora",
     "layer_wise_multipliers",
     "merged_lora",
-    "restart_averages",
     "with_learning_rate_multipliers",
     "with_weight_decay_exclusions",
 ]

@@ -47,16 +47,6 @@ def averaged_weights(model: keras.Model) -> Iterator[None]:
 
 
 def restart_averages(model: keras.Model) -> None:
-    """Let the moving averages of a model begin again from its current weights.
-
-    Args:
-        model: compiled model; one whose optimizer keeps no averages is left as it is.
-
-    Example:
-        >>> import keras
-        >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-        >>> model.compile("adam", "mse")
-        >>> restart_averages(model)
-    """
+    """Let the moving averages of a model begin again from its current weights."""
     for weight, average in averages_of(model.optimizer):
         average.assign(ops.convert_to_numpy(weight))

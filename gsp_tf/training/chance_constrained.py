@@ -1,20 +1,172 @@
 """CCP: training by alternating proxy problems (Gürbüz, thesis, METU 2022, chapter 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._integers import checked_seed
+from gsp_tf._typing import Tensor
 from gsp_tf.losses import ProxyPairsLoss, is_pair_loss
 from gsp_tf.ops import greedy_k_center, l2_normalize, pairwise_distances
 from gsp_tf.training.averages import averaged_weights, restart_averages
-from gsp_tf.training.distribute import broadcast_from_chief, scope_of, strategy_of
-from gsp_tf.training.embedding import Batches, inference
+from gsp_tf.training.distribute import (
+    broadcast_from_chief,
+    divide_by_replicas,
+    scope_of,
+    strategy_of,
+)
+from gsp_tf.training.embedding import Batches, embed, inference
+from gsp_tf.training.low_rank import is_of_lora
 from gsp_tf.training.metric_learner import MetricLearner
-from gsp_tf.training.projection_learner import ProjectionLearner
-from gsp_tf.training.proxy_pool import ProxyPool
+
+
+class ProxyPool:
+    """Draws some images of every class and embeds them.
+
+    Images are loaded and embedded as a stream, so memory holds only the embeddings of the pool.
+
+    Args:
+        labels: integers `(N,)`, the class of every image, 0 to C - 1, each at least once.
+        load: function from image indices, an integer array `(n,)`, to batches
+            `(images, labels)` of exactly these images, in this order.
+        seed: seed of the draws.
+
+    Raises:
+        ValueError: if a class has no image.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> points, labels = np.eye(4, dtype="float32"), np.array([0, 0, 1, 1])
+        >>> def load(indices):
+        ...     return tf.data.Dataset.from_tensor_slices((points[indices], indices)).batch(2)
+        >>> pool, indices = ProxyPool(labels, load).draw(lambda x: x, images_per_class=2)
+        >>> pool.shape, np.sort(indices).tolist()
+        ((2, 2, 4), [[0, 1], [2, 3]])
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[int] | np.ndarray,
+        load: Callable[[np.ndarray], Batches],
+        seed: int = 0,
+    ):
+        labels = np.asarray(labels)
+        self.num_classes = int(labels.max()) + 1
+        counts = np.bincount(labels, minlength=self.num_classes)
+        if not counts.all():
+            raise ValueError(
+                f"Every class needs an image, but class {int(counts.argmin())} of "
+                f"{self.num_classes} has none."
+            )
+        self._members = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
+        self._load = load
+        self._rng = np.random.default_rng(checked_seed(seed))
+
+    def draw(
+        self, forward: Callable[[Tensor], Tensor], images_per_class: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draws and embeds b images of every class.
+
+        A class with fewer than b images repeats some of them.
+
+        Args:
+            forward: function from images to embeddings, such as `inference(embedder)`.
+            images_per_class: b.
+
+        Returns:
+            Embeddings, a float32 array `(C, b, D)`, and image indices `(C, b)`.
+        """
+        indices = np.stack([self._draw(members, images_per_class) for members in self._members])
+        embeddings, _ = embed(forward, self._load(indices.reshape(-1)))
+        return embeddings.reshape(*indices.shape, -1), indices
+
+    def state(self) -> dict:
+        """The state of the random generator, a dict of JSON values."""
+        return self._rng.bit_generator.state
+
+    def restore(self, state: dict):
+        """Restore a dict from `state`."""
+        self._rng.bit_generator.state = state
+
+    def _draw(self, members, count):
+        rounds = -(-count // len(members))
+        return np.concatenate([self._rng.permutation(members) for _ in range(rounds)])[:count]
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
+class ProjectionLearner(MetricLearner):
+    """A `MetricLearner` that keeps its embedder's weights near a fixed point.
+
+    The total loss is that of `MetricLearner` plus `(λ/2) ||θ - θ*||²` over the trainable weights θ
+    of the embedder; weights of the losses are left out. This is the projection of eq. 3.2.9 with a
+    loss instead of its constraint (Gürbüz, thesis 2022, eq. 3.2.10 with samples, eq. 3.2.11 with
+    proxies). The gradient of the added term is λ(θ - θ*); Algorithm 1 prints it with the opposite
+    sign. The arguments are those of `MetricLearner`.
+
+    Attributes:
+        projection_weight: λ, a non-trainable weight; 0 before `project_from_here`.
+        anchors: θ*, non-trainable weights.
+
+    Example:
+        >>> import keras, numpy as np
+        >>> from gsp_tf.losses import ContrastiveLoss
+        >>> embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+        >>> learner = ProjectionLearner(embedder, ContrastiveLoss())
+        >>> learner.project_from_here(projection_weight=0.1)
+        >>> learner.distance_moved()
+        0.0
+    """
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.projection_weight = self.add_weight(
+            name="projection_weight", shape=(), initializer="zeros", trainable=False
+        )
+        self.anchors = [
+            self.add_weight(
+                name=f"anchor_{i}",
+                shape=variable.shape,
+                dtype=variable.dtype,
+                initializer="zeros",
+                trainable=False,
+            )
+            for i, variable in enumerate(self.embedder.trainable_variables)
+        ]
+
+    def save_own_variables(self, store):
+        # A saved embedder has no low-rank matrices, so that θ* would be of weights it lacks.
+        if not any(is_of_lora(variable) for variable in self.embedder.trainable_variables):
+            super().save_own_variables(store)
+
+    def load_own_variables(self, store):
+        if store.keys():
+            super().load_own_variables(store)
+
+    def project_from_here(self, projection_weight: float):
+        """Set θ* to the embedder's current weights and λ to `projection_weight`."""
+        for anchor, variable in zip(self.anchors, self.embedder.trainable_variables, strict=True):
+            anchor.assign(ops.copy(variable))  # JAX trains in the memory of the variable
+        self.projection_weight.assign(projection_weight)
+
+    def distance_moved(self) -> float:
+        """The distance ||θ - θ*||."""
+        return float(np.sqrt(ops.convert_to_numpy(self._square_distance())))
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        total = super().compute_loss(x, y, y_pred, sample_weight, training)
+        projection = 0.5 * self.projection_weight * self._square_distance()
+        return total + ops.cast(divide_by_replicas(projection), total.dtype)
+
+    def _square_distance(self):
+        return sum(
+            ops.sum(ops.square(ops.convert_to_tensor(variable) - anchor))
+            for anchor, variable in zip(
+                self.anchors, self.embedder.trainable_variables, strict=True
+            )
+        )
 
 
 class ChanceConstrainedTrainer:

@@ -39,10 +39,8 @@ if TYPE_CHECKING:
         correlation_maps,
         partition_maps,
     )
-    from gsp_tf.visual.report_page import write_report
-    from gsp_tf.visual.run_summary import RunSummary
+    from gsp_tf.visual.report_page import RunSummary, class_by_class, write_report
     from gsp_tf.visual.search_page import write_search_page
-    from gsp_tf.visual.selection import class_by_class
     from gsp_tf.visual.style import (
         CLASS_COLORS,
         HIT,

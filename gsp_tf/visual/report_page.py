@@ -1,24 +1,187 @@
 """The report, a self-contained page about one or more runs."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import ArrayLike
 
 from gsp_tf._files import replace_text
+from gsp_tf._integers import checked_seed
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import ExactSearch
+from gsp_tf.evaluation import ExactSearch, checked_embeddings, checked_labels
 from gsp_tf.visual.curves import display_name, is_share, training_curves
 from gsp_tf.visual.overlays import NEAR_AVERAGE, color_scale, overlay_groups, weight_spread
 from gsp_tf.visual.page_parts import inline_svg, page_template, png_uri, thumbnail
 from gsp_tf.visual.plane import FEWEST_FOR_TSNE, class_marker, embedding_map, project
 from gsp_tf.visual.prototype_figures import correlation_maps
-from gsp_tf.visual.run_summary import RunSummary
-from gsp_tf.visual.selection import class_by_class, few_classes, telling_queries
 from gsp_tf.visual.style import run_style
+
+_Measured = tuple[Mapping[str, float], Mapping[str, Sequence[float]]]
+
+
+@dataclass
+class RunSummary:
+    """One evaluated run.
+
+    Args:
+        name: name of the run in the report.
+        metrics: metrics of `retrieval_metrics`, possibly with others.
+        history: values per epoch by name; empty if nothing was recorded.
+        images: the N evaluated images, uint8 `(H, W, 1)` or `(H, W, 3)`: an array, or an object
+            with a length that returns an image by index. Only the images on the page are read.
+        labels: integers `(N,)`.
+        class_names: name of each label.
+        embeddings: floats `(N, D)`.
+        pooling_weights: per image, non-negative floats `(h, w)`, or `(h, w, maps)` for several maps
+            such as those of groups; an array, or a dict from some indices to maps.
+        correlations: per image, floats `(h, w, K)`, the correlations of local features with
+            prototypes; an array, or a dict by index.
+        paths: file name of each image.
+        recipe: the resolved recipe as text.
+        projections: problems of CCP training, as recorded by `ChanceConstrainedTrainer`; empty for
+            other training.
+        notes: warnings for readers of the results, such as an interruption.
+        intervals: ends of the intervals of metrics, by name.
+        by_dim: metrics of prefixes of the embeddings, and ends of their intervals, by their
+            dimension.
+        baselines: metrics, and ends of their intervals, of what the run is compared with on the
+            same images, such as the network before training, by name.
+        untrained: values by name before training, the epoch 0 of `history`.
+
+    Raises:
+        ValueError: if the arrays do not fit together or a label has no name.
+
+    Example:
+        >>> RunSummary("gap", {}, {}, np.zeros((2, 8, 8), np.uint8), [0, 0], ["a"], np.eye(2))
+        Traceback (most recent call last):
+            ...
+        ValueError: images must be uint8 (H, W, 1) or (H, W, 3); the first of 2 is uint8 (8, 8).
+    """
+
+    name: str
+    metrics: dict[str, float | int]
+    history: dict[str, list[float]]
+    images: Sequence[np.ndarray] | np.ndarray
+    labels: np.ndarray
+    class_names: Sequence[str] | Mapping[int, str]
+    embeddings: np.ndarray
+    pooling_weights: Mapping[int, np.ndarray] | np.ndarray | None = None
+    correlations: Mapping[int, np.ndarray] | np.ndarray | None = None
+    paths: Sequence[str] | None = None
+    recipe: str = ""
+    projections: list[dict] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    intervals: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    by_dim: Mapping[int, _Measured] = field(default_factory=dict)
+    baselines: Mapping[str, _Measured] = field(default_factory=dict)
+    untrained: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self):
+        count = len(self.images)
+        first = np.asarray(self.images[0]) if count else np.empty(0)
+        if first.dtype != np.uint8 or first.ndim != 3 or first.shape[-1] not in (1, 3):
+            raise ValueError(
+                f"images must be uint8 (H, W, 1) or (H, W, 3); the first of {count} is "
+                f"{first.dtype} {first.shape}."
+            )
+        self.labels = checked_labels(self.labels, count, "labels")
+        self.embeddings = checked_embeddings(self.embeddings, "embeddings")
+        if len(self.embeddings) != count:
+            raise ValueError(
+                f"embeddings must be one per image; received {len(self.embeddings)} for "
+                f"{count} images."
+            )
+        self.pooling_weights = self._checked_maps("pooling_weights", (2, 3))
+        self.correlations = self._checked_maps("correlations", (3,))
+        self._check_names()
+
+    def class_name(self, label: int) -> str:
+        """The class name of a label as text."""
+        return str(self.class_names[int(label)])
+
+    def path(self, index: int) -> str:
+        """The file name of an image, empty if it is unknown."""
+        return "" if self.paths is None else str(self.paths[int(index)])
+
+    def _checked_maps(self, name, accepted_ndim):
+        """The maps as a dict from indices to arrays of rank 3, or None."""
+        maps = getattr(self, name)
+        if maps is None:
+            return None
+        if not isinstance(maps, Mapping):
+            if len(maps) != len(self.images):
+                raise ValueError(
+                    f"{name} must be one per image; received {len(maps)} for {len(self.images)} "
+                    "images."
+                )
+            maps = dict(enumerate(np.asarray(maps)))
+        for image in maps.values():
+            if np.ndim(image) not in accepted_ndim:
+                raise ValueError(
+                    f"{name} of an image must have shape (h, w, maps); received {np.shape(image)}."
+                )
+        return {index: np.atleast_3d(image) for index, image in maps.items()}
+
+    def _check_names(self):
+        """Raises if a label has no name."""
+        named = self.class_names
+        known = named if isinstance(named, Mapping) else range(len(named))
+        nameless = [int(label) for label in np.unique(self.labels) if int(label) not in known]
+        if nameless:
+            raise ValueError(
+                f"class_names must name every label; it has {len(named)} names and none for "
+                f"{', '.join(map(str, nameless[:5]))}{', ...' if len(nameless) > 5 else ''}."
+            )
+
+
+def class_by_class(labels: ArrayLike, seed: int) -> np.ndarray:
+    """Shuffles indices so that every class comes once before any comes twice.
+
+    Args:
+        labels: integers `(N,)`.
+        seed: seed of the permutation.
+
+    Returns:
+        A permutation, integers `(N,)`.
+
+    Example:
+        >>> labels = np.array([0, 0, 0, 7, 7, 9])
+        >>> labels[class_by_class(labels, seed=0)[:3]].tolist() in [[0, 9, 7], [7, 0, 9], [9, 7, 0]]
+        True
+    """
+    order = np.random.default_rng(checked_seed(seed)).permutation(len(labels))
+    seen = Counter()
+    turn = []
+    for label in np.asarray(labels)[order].tolist():
+        turn.append(seen[label])
+        seen[label] += 1
+    return order[np.argsort(turn, kind="stable")]
+
+
+def _few_classes(
+    labels: ArrayLike, seed: int, max_classes: int = 12, max_points: int = 600
+) -> np.ndarray:
+    """Sorted image indices from a few random classes, about equally many per class."""
+    order = class_by_class(labels, seed)
+    in_order = np.asarray(labels)[order]
+    first = np.sort(np.unique(in_order, return_index=True)[1])
+    chosen = np.isin(in_order, in_order[first[:max_classes]])
+    return np.sort(order[chosen][:max_points])
+
+
+def _telling_queries(hits: np.ndarray, count: int) -> np.ndarray:
+    """Up to `count` queries, taken in turns from those that some, all or no runs have hit."""
+    won = np.asarray(hits).mean(axis=0)
+    outcomes = [np.flatnonzero(group) for group in ((won > 0) & (won < 1), won == 1, won == 0)]
+    turns = [(turn, kind) for kind, found in enumerate(outcomes) for turn in range(len(found))]
+    return np.array([outcomes[kind][turn] for turn, kind in sorted(turns)[:count]], dtype=int)
+
 
 _THUMBNAIL_PIXELS, _GALLERY_PIXELS, _CHIP_PIXELS = 160, 112, 48
 _OVERLAYS = 8
@@ -293,14 +456,14 @@ def _gallery(runs, order, thumbnails):
                 for run, (indices, distances) in zip(runs, found, strict=True)
             ],
         }
-        for row in telling_queries(hits, _QUERIES)
+        for row in _telling_queries(hits, _QUERIES)
     ]
 
 
 def _maps(runs, seed, thumbnails):
     """One figure per run with its embeddings on a plane, and their legend."""
     first = runs[0]
-    chosen = few_classes(first.labels, seed)
+    chosen = _few_classes(first.labels, seed)
     labels = first.labels[chosen]
     classes, examples = np.unique(labels, return_index=True)
     drawn = np.argsort(labels, kind="stable")  # the order in which the map draws its points

@@ -1,5 +1,4 @@
 import inspect
-import types
 
 import keras
 import numpy as np
@@ -129,20 +128,6 @@ def test_the_features_of_grey_images_are_those_of_keras():
     images = np.random.default_rng(0).uniform(0, 255, (1, 96, 80, 1)).astype("float32")
     pixels = keras.applications.mobilenet_v2.preprocess_input(np.repeat(images, 3, axis=-1))
     np.testing.assert_allclose(model(images), network(pixels), atol=1e-5)
-
-
-def test_imagenet_weights_go_to_keras(monkeypatch):
-    """Keras is asked for them, with colour images for grey ones; there is no network here."""
-    asked = {}
-
-    def resnet50(input_tensor, **arguments):
-        asked.update(arguments)
-        return types.SimpleNamespace(output=input_tensor)
-
-    monkeypatch.setattr(keras.applications, "ResNet50", resnet50)
-    for weights in ("imagenet", None):
-        backbones.create("resnet50", (64, 32, 1), weights=weights)
-        assert asked == {"include_top": False, "weights": weights, "input_shape": (64, 32, 3)}
 
 
 def test_images_it_does_not_take():

@@ -8,46 +8,6 @@ NAMES = ["bn_inception", "googlenet"]
 INTERMEDIATE = {"bn_inception": 1056, "googlenet": 832}
 
 
-def expected_side(name, side):
-    """Side of the last map: what the layers of the original say, one after the other."""
-    side = (side + 6 - 7) // 2 + 1
-    for _ in range(2):
-        side = -(-(side - 3) // 2) + 1
-    for _ in range(2):
-        if name == "bn_inception":  # convolutions 3x3 by 2 with one zero on each side
-            side = (side + 2 - 3) // 2 + 1
-    if name == "googlenet":
-        side = -(-(side - 3) // 2) + 1
-        side = -(-(side - 2) // 2) + 1
-    return side
-
-
-def expected_intermediate(name, side):
-    """Side of the intermediate map, before the last pooling of GoogLeNet."""
-    side = (side + 6 - 7) // 2 + 1
-    for _ in range(3):
-        side = -(-(side - 3) // 2) + 1
-    return side
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_shapes_of_known_and_unknown_sizes(network, images_like, name):
-    model = network(name)
-    assert model.name == name
-    assert [shape[1:] for shape in model.output_shape] == [
-        (None, None, INTERMEDIATE[name]),
-        (None, None, 1024),
-    ]
-    for size in ((224, 224), (15, 16), (64, 97), (43, 131)):
-        last = earlier = tuple(expected_side(name, side) for side in size)
-        if name == "googlenet":
-            earlier = tuple(expected_intermediate(name, side) for side in size)
-        expected = [(1, *earlier, INTERMEDIATE[name]), (1, *last, 1024)]
-        assert model.compute_output_shape((1, *size, 3)) == expected
-        if size[0] < 64:
-            assert [x.shape for x in model(images_like((1, *size, 3)))] == expected
-
-
 def test_parameters_and_layer_names_are_those_of_the_state_dict(network):
     # Without classifiers, with their running statistics.
     model = network("bn_inception")

@@ -44,7 +44,3 @@ def test_it_is_known_whose_batch_normalisation_freezes(preset):
     else:
         with pytest.raises(ValueError, match="inside layers of keras-hub"):
             backbones.freeze_batch_normalization(model)
-
-
-def test_all_kinds_are_tried():
-    assert {f"{kind}Backbone" for kind in NETWORKS} == set(backbones.image_presets())

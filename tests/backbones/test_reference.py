@@ -41,15 +41,3 @@ def test_whole_maps_with_pytorch(reference, maps, architecture, size):
     found = maps(architecture, image)
     for stage, expected in reference.evaluate(architecture, image).items():
         np.testing.assert_allclose(found[stage], expected, **TOLERANCE, err_msg=stage)
-
-
-def test_the_file_is_that_of_the_tool(reference):
-    keys = {
-        f"{architecture}/{height}x{width}/{stage}/{name}"
-        for architecture, stages in reference.STAGES.items()
-        for height, width in reference.SIZES
-        for stage in stages
-        for name in ("values", "mean_over_places", "mean_over_channels")
-    }
-    assert set(REFERENCE.files) == keys
-    assert all(np.abs(REFERENCE[key]).max() > 0.1 for key in keys)

@@ -83,12 +83,6 @@ def test_half_precision_and_other_channels(images_like, name):
     assert {w.dtype for w in backbone.weights} == {"float32"}
 
 
-def test_names():
-    assert set(NAMES) <= set(backbones.names()) and backbones.names() == sorted(backbones.names())
-    with pytest.raises(ValueError, match="Unknown backbone 'vgg', known are bn_inception, conv4, "):
-        backbones.create("vgg")
-
-
 def test_register(monkeypatch):
     monkeypatch.setattr(registry, "_BUILDERS", {})
 

@@ -62,23 +62,6 @@ def test_adds_the_metrics_of_the_held_out_set(make, metric, prefix):
     assert any(len(set(history[prefix + n])) > 1 for n in NAMES)
 
 
-def test_later_callbacks_can_follow_the_metrics(tmp_path):
-    learner = metric_learner()
-    learner.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
-    callbacks = [
-        RetrievalEvaluation(dataset(seed=1)),
-        keras.callbacks.EarlyStopping("val_map_at_r", mode="max", patience=2),
-        keras.callbacks.CSVLogger(tmp_path / "log.csv"),
-    ]
-    history = learner.fit(
-        dataset(), validation_data=dataset(seed=2), epochs=9, callbacks=callbacks, verbose=0
-    ).history
-    assert len(history["loss"]) == 3
-    assert {"val_loss", "val_map_at_r", "val_recall_at_8"} <= set(history)
-    header, *rows = (tmp_path / "log.csv").read_text().splitlines()
-    assert set(header.split(",")) == {"epoch", *history} and len(rows) == 3
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_embeddings_that_are_not_finite_count_nothing(value):
     learner, zeros = metric_learner(), {f"val_{name}": 0.0 for name in NAMES}
@@ -168,17 +151,6 @@ def test_refuses_a_missing_monitor(tmp_path, model, logs):
     callback.set_model(model)
     with pytest.raises(ValueError, match="'val_map_at_r', which is not among the logs"):
         callback.on_epoch_end(0, logs)
-
-
-def test_save_best_in_fit(tmp_path, model):
-    path = tmp_path / "best.keras"
-    x = np.ones((4, 2), "float32")
-    # The loss falls, so its first value stays the largest.
-    callback = SaveBest(str(path), monitor="loss")
-    history = model.fit(x, x[:, :1] * 3, epochs=3, callbacks=[callback], verbose=0).history
-    assert history["loss"][0] > history["loss"][-1]
-    assert (callback.best_epoch, callback.best) == (0, history["loss"][0])
-    assert saved_weight(path) != float(np.asarray(model.layers[-1].kernel)[0, 0])
 
 
 def test_a_best_model_that_was_due_is_saved_when_training_continues(tmp_path, model):

@@ -90,6 +90,7 @@ def run_workers(folder, mortal=None):
     return [worker.exitcode for worker in workers]
 
 
+@pytest.mark.evidence  # three processes of TensorFlow, twice
 def test_a_job_whose_worker_was_killed_ends_with_the_numbers_of_one_process(folder, monkeypatch):
     codes = run_workers(folder, mortal=1)
     assert codes[1] == -signal.SIGKILL and codes[0] not in (0, -signal.SIGKILL)

@@ -20,8 +20,7 @@ from gsp_tf.training import (
     ProxyPool,
     RetrievalEvaluation,
 )
-from gsp_tf.training._findings import findings
-from gsp_tf.training.health import _Embedder
+from gsp_tf.training.health import _Embedder, _findings
 
 CLASSES = 4
 LABELS = np.arange(16) // 2 % CLASSES
@@ -258,9 +257,9 @@ def test_early_checks_leave_out_what_passes():
         (200, False, ["collapse", "slow_proxies"]),
         (10, False, ["collapse"]),  # between near checks proxies turn by less
     ):
-        assert list(findings(loss, labels, alike | slow, since, is_early)) == expected
+        assert list(_findings(loss, labels, alike | slow, since, is_early)) == expected
     pairs = losses.ContrastiveLoss()
-    assert findings(pairs, labels, alike | slow, 50, is_early=True) == {}
+    assert _findings(pairs, labels, alike | slow, 50, is_early=True) == {}
 
 
 def test_problems_of_ccp_are_checked():

@@ -82,18 +82,6 @@ def test_fit_trains_the_embedder_and_the_losses():
     assert set(history) == {"loss", "embedding_loss", "attribute_loss"}
 
 
-def test_fit_on_numpy_equals_fit_on_a_dataset():
-    histories = []
-    for data in ((dataset(),), samples()):
-        keras.utils.set_random_seed(1)
-        learner = learner_with_every_loss()
-        learner.compile("adam", run_eagerly=True)
-        arguments = {} if len(data) == 1 else {"batch_size": 12, "shuffle": False}
-        histories.append(learner.fit(*data, epochs=2, verbose=0, **arguments).history)
-    for name, values in histories[0].items():
-        np.testing.assert_allclose(histories[1][name], values, rtol=1e-5)
-
-
 def test_total_is_the_weighted_sum_and_the_regularisers():
     inputs = keras.Input((6,))
     embeddings = keras.layers.Dense(
@@ -165,19 +153,6 @@ def test_mixed_precision(policy, jit_compile):
         assert np.isfinite(weight).all() and not np.array_equal(weight, old), weight.path
 
 
-def test_validation():
-    learner = learner_with_every_loss()
-    learner.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
-    history = learner.fit(dataset(), validation_data=dataset(seed=1), epochs=2, verbose=0).history
-    names = {"loss", "embedding_loss", "attribute_loss"}
-    assert set(history) == names | {f"val_{name}" for name in names}
-    evaluated = learner.evaluate(dataset(seed=1), return_dict=True, verbose=0)
-    for name, value in evaluated.items():
-        assert history[f"val_{name}"][0] == pytest.approx(value, rel=1e-5)
-        # The rate is 0, and metrics begin again in every epoch.
-        assert history[name][0] == pytest.approx(history[name][1], rel=1e-5)
-
-
 def test_learner_that_was_not_compiled_is_saved_too(tmp_path):
     learner = MetricLearner(vector_embedder(), ContrastiveLoss(0.2, 0.8))
     learner.save(tmp_path / "learner.keras")
@@ -239,15 +214,6 @@ def test_a_function_may_be_the_loss_and_gets_the_labels_as_they_are():
         for given in (labels, labels[:, None]):
             value = learner.evaluate(x, given, verbose=0, return_dict=True)["loss"]
             assert value == pytest.approx(expected, rel=1e-5)
-
-
-def test_summary_shows_the_losses():
-    lines = []
-    learner_with_every_loss().summary(print_fn=lines.append)
-    text = "\n".join(lines)
-    assert "ProxyNCALoss" in text and "ZeroShotLoss" in text
-    # Two dense layers, four proxies of five numbers, four class embeddings of three.
-    assert "Total params: 95" in text and 95 == (6 * 5 + 5) + (6 * 4 + 4) + 4 * 5 + 4 * 3
 
 
 @pytest.mark.parametrize("attribute_weight", [-0.1, 1.1, float("nan")])

@@ -166,19 +166,6 @@ def regression():
     return x, x[:, :2] - 2 * x[:, 1:]
 
 
-def test_fit_with_xla():
-    weights = []
-    for optimizer in (
-        with_learning_rate_multipliers(keras.optimizers.Adam(0.01), {"kernel|bias": 5}),
-        keras.optimizers.Adam(0.05),
-    ):
-        model = linear_model(optimizer, jit_compile=True)
-        model.fit(*regression(), batch_size=8, epochs=3, shuffle=False, verbose=0)
-        weights.append(model.get_weights())
-    for value, expected in zip(*weights, strict=True):
-        np.testing.assert_allclose(value, expected, rtol=1e-4)
-
-
 def test_callbacks_that_set_the_rate():
     weights, rates = [], []
     for optimizer in (
@@ -246,14 +233,6 @@ def test_building_again_changes_nothing():
     optimizer.build(variables[1:])
     optimizer.apply([np.ones(2, "float32")] * 2, variables)
     assert [float(variable[0]) for variable in variables] == pytest.approx([1.0, 0.9])
-
-
-def test_other_optimizers_of_the_class_are_left_alone():
-    with_learning_rate_multipliers(keras.optimizers.Adam(0.1), {"first": 5})
-    plain = keras.optimizers.Adam(0.1)
-    assert type(plain) is keras.optimizers.Adam
-    second = with_learning_rate_multipliers(keras.optimizers.Adam(0.1), {"second": 3})
-    assert dict(second.learning_rate_multipliers) == {"second": 3.0}
 
 
 def test_refuses_what_is_neither_a_factor_nor_a_pattern_nor_an_optimizer():

@@ -85,13 +85,6 @@ def test_hulls_are_those_of_the_features():
     assert figure.axes[0].get_aspect() == 1
 
 
-def test_a_class_has_one_colour():
-    figure = class_hulls(np.eye(2), [0, 1], 3 * np.eye(2), [1, 2])
-    points = [scatter.get_facecolor()[0, :3].tolist() for scatter in figure.axes[0].collections[:2]]
-    hulls = [list(patch.get_edgecolor()[:3]) for patch in figure.axes[0].patches]
-    assert points[1] == hulls[0] and points[0] not in hulls
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

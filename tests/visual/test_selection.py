@@ -1,6 +1,6 @@
 import numpy as np
 
-from gsp_tf.visual.selection import class_by_class, few_classes, telling_queries
+from gsp_tf.visual.report_page import _few_classes, _telling_queries, class_by_class
 
 LABELS = np.random.default_rng(0).integers(0, 40, 500)
 
@@ -14,15 +14,15 @@ def test_class_by_class_shows_every_class_before_repeating():
 
 
 def test_few_classes_bounds_classes_and_points():
-    chosen = few_classes(LABELS, seed=0, max_classes=6, max_points=30)
+    chosen = _few_classes(LABELS, seed=0, max_classes=6, max_points=30)
     counts = np.unique(LABELS[chosen], return_counts=True)[1]
     assert len(chosen) == 30 and len(counts) == 6 and counts.tolist() == [5] * 6
-    assert np.array_equal(few_classes([1, 1, 2, 2], seed=0), [0, 1, 2, 3])
+    assert np.array_equal(_few_classes([1, 1, 2, 2], seed=0), [0, 1, 2, 3])
 
 
 def test_telling_queries_hold_hits_and_misses():
     hits = np.ones((2, 100), bool)
     hits[:, 50] = False
     hits[0, 70] = False
-    assert telling_queries(hits, 4).tolist() == [70, 0, 50, 1]
-    assert len(telling_queries(hits[:, :2], 8)) == 2
+    assert _telling_queries(hits, 4).tolist() == [70, 0, 50, 1]
+    assert len(_telling_queries(hits[:, :2], 8)) == 2

@@ -6,8 +6,7 @@ from typing import Literal
 import scipy.io
 
 from gsp_tf._typing import PathLike
-from gsp_tf.data.datasets._download import Remote
-from gsp_tf.data.datasets._official import Counts, Source, halved
+from gsp_tf.data.datasets._official import Counts, Remote, Source, halved
 from gsp_tf.data.images.encoded_images import FileImages
 
 _ADDRESS = "http://ai.stanford.edu/~jkrause/car196"

@@ -3,8 +3,7 @@
 from typing import Literal
 
 from gsp_tf._typing import PathLike
-from gsp_tf.data.datasets._download import Remote
-from gsp_tf.data.datasets._official import Counts, Source, halved, read_table
+from gsp_tf.data.datasets._official import Counts, Remote, Source, halved, read_table
 from gsp_tf.data.images.encoded_images import FileImages
 
 _SOURCE = Source(

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from gsp_tf._typing import PathLike
-from gsp_tf.data.datasets._download import Remote
-from gsp_tf.data.datasets._official import Counts, Source
+from gsp_tf.data.datasets._official import Counts, Remote, Source
 from gsp_tf.data.images.image_set import ArrayImages
 
 _FILES = {

@@ -9,8 +9,7 @@ import numpy as np
 from PIL import Image
 
 from gsp_tf._typing import PathLike
-from gsp_tf.data.datasets._download import Remote, download_file
-from gsp_tf.data.datasets._official import Counts
+from gsp_tf.data.datasets._official import Counts, Remote, download_file
 from gsp_tf.data.images.decode import check_pixels
 from gsp_tf.data.images.image_set import ArrayImages
 

@@ -22,21 +22,8 @@ from gsp_tf.data.images.left_out import refusal
 _HEADER = 128  # bytes before the pixels in a `.npy` file of an image
 
 
-class ReducedImages(FileImages):
-    """Images in `.npy` files of decoded pixels, as `reduce_images` writes them.
-
-    Args:
-        paths: `N` file names.
-        labels, class_names, groups: As for `ImageSet`.
-        channels: Channels in the files, 1 or 3.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     np.save(f"{folder}/black.npy", np.zeros((8, 16, 3), "uint8"))
-        ...     ReducedImages([f"{folder}/black.npy"], [0], ["black"]).image(0).shape
-        (8, 16, 3)
-    """
+class _ReducedImages(FileImages):
+    """Images in `.npy` files of decoded pixels, as `reduce_images` writes them."""
 
     def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
         return np.load(self.paths[index], mmap_mode="r")
@@ -53,7 +40,7 @@ class ReducedImages(FileImages):
         return ImageSet.load_window(self, index, seed, choose, min_side)
 
 
-def reduce_images(images: FileImages, folder: PathLike, shorter_side: int) -> ReducedImages:
+def reduce_images(images: FileImages, folder: PathLike, shorter_side: int) -> _ReducedImages:
     """Makes reduced, decoded copies of image files in a folder, unless they exist already.
 
     A file with a new size or modification time gets a new copy. Copies are renamed into place when
@@ -93,7 +80,7 @@ def reduce_images(images: FileImages, folder: PathLike, shorter_side: int) -> Re
     ]
     if missing:
         _make(missing, folder, images.channels, shorter_side)
-    return ReducedImages(copies, images.labels, images.class_names, images.groups, images.channels)
+    return _ReducedImages(copies, images.labels, images.class_names, images.groups, images.channels)
 
 
 def _copy_path(folder: Path, path: str, channels: int, shorter_side: int) -> Path:

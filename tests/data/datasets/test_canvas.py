@@ -3,7 +3,6 @@ import pytest
 import tensorflow as tf
 
 from gsp_tf.data import ArrayImages, CanvasImages, EncodedImages, FileImages, evaluation_dataset
-from gsp_tf.evaluation import foreground_share
 
 OBJECTS = ArrayImages(
     np.broadcast_to(np.arange(200, 240, dtype=np.uint8)[:, None, None, None], (40, 6, 9, 1)),
@@ -107,12 +106,6 @@ def test_a_share_of_one_gives_the_plain_images():
         for shown in (images, CanvasImages(images, TILES, 16, 1.0))
     )
     np.testing.assert_allclose(whole, plain, atol=0.5)
-
-
-def test_average_pooling_gives_the_image_its_share():
-    canvases = CanvasImages(OBJECTS, TILES, 20, 0.36)
-    shares = foreground_share(np.ones((40, 5, 5)), canvases.foreground_masks())
-    np.testing.assert_allclose(shares, 0.36)
 
 
 def test_canvases_refuse():

@@ -61,13 +61,6 @@ def test_evaluation_is_fixed_and_training_varies():
     assert len(drawn) == 20
 
 
-def test_int32_and_int64_seeds_agree():
-    collages = CollageImages(flat([100] * 2), flat(range(50)), 3)
-    index = tf.constant(1, tf.int64)
-    pair = [collages.load(index, tf.constant([5, 6], dtype)) for dtype in (tf.int32, tf.int64)]
-    np.testing.assert_array_equal(*pair)
-
-
 def test_places_and_background_are_uniform():
     collages = CollageImages(flat([100]), flat(range(5)), 2)
     load = tf.function(lambda i: collages.load(tf.constant(0), tf.stack([1, i])))
@@ -88,14 +81,6 @@ def test_subset_keeps_the_background():
     assert part.image(1).max() == 103
     assert part.background is collages.background
     assert part.grid == 2
-
-
-def test_colour_tiles():
-    red = ArrayImages(np.full((1, 2, 2, 3), (255, 0, 0), np.uint8), [0], ["red"])
-    blue = ArrayImages(np.full((1, 2, 2, 3), (0, 0, 255), np.uint8), [0], ["blue"])
-    image = CollageImages(red, blue, 2).image(0)
-    assert image.shape == (4, 4, 3)
-    assert image.sum(axis=(0, 1)).tolist() == [4 * 255, 0, 12 * 255]
 
 
 def test_collages_refuse():
@@ -136,11 +121,6 @@ def test_without_groups_a_fifth_of_the_classes_is_background():
     assert len(train.background.class_names) == 8
     assert len(validation.background.class_names) == 4
     assert len(test.foreground.class_names) == 32
-
-
-def test_splits_follow_the_seed():
-    names = [collage_splits(grouped(), seed=seed)[0].class_names for seed in (0, 0, 1)]
-    assert names[0] == names[1] != names[2]
 
 
 def test_no_validation():

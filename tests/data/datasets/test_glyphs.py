@@ -104,14 +104,6 @@ def one_letter(monkeypatch):
     monkeypatch.setattr("gsp_tf.data.datasets.glyphs._render", lambda *arguments: rendered)
 
 
-@pytest.mark.parametrize(("variable", "folder"), [("GSP_TF_CACHE", "."), ("HOME", ".cache/gsp_tf")])
-def test_the_default_cache_folder(tmp_path, monkeypatch, one_letter, variable, folder):
-    monkeypatch.delenv("GSP_TF_CACHE", raising=False)
-    monkeypatch.setenv(variable, str(tmp_path))
-    load_glyphs(size=8, images_per_class=1)
-    assert cache_file(tmp_path / folder).suffix == ".npz"
-
-
 def test_a_cache_that_cannot_be_written_is_reported(tmp_path, one_letter):
     (tmp_path / "file").touch()
     with pytest.warns(UserWarning, match="not cached"):

@@ -2,13 +2,10 @@
 
 import pytest
 from miniatures import (
-    TEN_NAMES,
     write_cars196,
-    write_cifar10,
     write_cifar100,
     write_cub200,
     write_in_shop,
-    write_mnist,
     write_sop,
 )
 
@@ -90,28 +87,3 @@ def test_collages(tmp_path, published):
         load_splits(collages("ablation"))
     with pytest.raises(ValueError, match="grid must be 1 or 2, received 3"):
         load_splits(collages(grid=3))
-
-
-@pytest.mark.parametrize("protocol", ["fractions", "ablation", "tuning", "conventional"])
-def test_cifar100(tmp_path, published, protocol):
-    published(data.load_cifar100, {"all": (100, 300)})
-    write_cifar100(tmp_path)
-    splits = load_splits(recipe("cifar100", tmp_path, protocol))
-    assert len(splits.test.class_names) == {"fractions": 40, "tuning": 10}.get(protocol, 50)
-    assert not set(splits.train.class_names) & set(splits.test.class_names)
-
-
-def test_cifar10(tmp_path, published):
-    published(data.load_cifar10, {"all": (10, 60)})
-    write_cifar10(tmp_path)
-    assert num_classes(load_splits(recipe("cifar10", tmp_path))) == [4, 2, 4]
-    splits = load_splits(recipe("cifar10", tmp_path, "conventional"))
-    assert splits.test.class_names == tuple(TEN_NAMES[5:])
-
-
-@pytest.mark.parametrize(("protocol", "num_test"), [("fractions", 4), ("conventional", 5)])
-def test_mnist(tmp_path, published, protocol, num_test):
-    published(data.load_mnist, {"all": (10, 30)})
-    write_mnist(tmp_path)
-    splits = load_splits(recipe("mnist", tmp_path, protocol))
-    assert len(splits.test.class_names) == num_test and splits.train.channels == 1

@@ -12,7 +12,6 @@ import pytest
 from miniatures import (
     CAR_FIELDS,
     SOP_HEADER,
-    save_image,
     write_car_annotations,
     write_cars196,
     write_cifar10,
@@ -289,18 +288,3 @@ def test_an_archive_of_another_checksum_is_refused(tmp_path):
     (tmp_path / "car_ims.tgz").write_bytes(b"other")
     with pytest.raises(ValueError, match=r"car_ims\.tgz is not the official file"):
         data.load_cars196(tmp_path, download=True)
-
-
-def test_the_full_number_of_lines(tmp_path):
-    """All of them name one file."""
-    save_image(tmp_path / "Stanford_Online_Products/mug_final/1.JPG")
-    for split, start, (classes, images) in (
-        ("train", 1, (11_318, 59_551)),
-        ("test", 11_319, (11_316, 60_502)),
-    ):
-        rows = (f"{i + 1} {start + i % classes} 8 mug_final/1.JPG" for i in range(images))
-        (tmp_path / f"Stanford_Online_Products/Ebay_{split}.txt").write_text(
-            "\n".join([SOP_HEADER, *rows])
-        )
-    sets = data.load_sop(tmp_path)
-    assert [len(images) for images in sets.values()] == [59_551, 60_502]

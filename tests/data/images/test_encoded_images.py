@@ -1,5 +1,3 @@
-import io
-
 import numpy as np
 import pytest
 from encoded_images import ORIENTATION, encoded
@@ -8,7 +6,6 @@ from PIL import Image
 from gsp_tf.data import (
     EncodedImages,
     FileImages,
-    UnreadableImageError,
     decode_image,
     evaluation_dataset,
     read_image,
@@ -58,21 +55,3 @@ def test_subsets_keep_the_contents(files):
 def test_contents_and_labels_must_be_as_many():
     with pytest.raises(ValueError, match="received 1 contents and 2 labels"):
         EncodedImages([b"a"], [0, 0], ["x"])
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [(b"", "the file is empty"), (b"text", "not an image of an accepted format")],
-)
-def test_what_is_no_image_is_named(content, reason):
-    with pytest.raises(UnreadableImageError, match=f"query: {reason}"):
-        decode_image(content, name="query")
-
-
-def test_cut_contents_are_refused():
-    content = encoded(Image.new("RGB", (40, 40), "red"), "PNG")
-    with pytest.raises(UnreadableImageError):
-        decode_image(content[:-30])
-    with pytest.raises(ValueError, match="channels must be 1 or 3; received 2"):
-        decode_image(content, channels=2)
-    assert decode_image(content).shape == np.array(Image.open(io.BytesIO(content))).shape

@@ -12,23 +12,6 @@ def numbered():
     return ArrayImages(pixels, [0, 1, 2, 0, 1, 2], ["a", "b", "c"], ["x", "x", "y"])
 
 
-def test_attributes(numbered):
-    assert len(numbered) == 6
-    assert numbered.labels.dtype == np.int64
-    assert numbered.class_names == ("a", "b", "c")
-    assert numbered.groups == ("x", "x", "y")
-    assert numbered.channels == 1
-    assert numbered.image(5).shape == (3, 4, 1)
-    assert numbered.image(5).dtype == np.uint8
-    assert (numbered.image(5) == 5).all()
-
-
-def test_one_group_by_default():
-    images = ArrayImages(np.zeros((2, 2, 2, 3), np.uint8), [0, 1], ["a", "b"])
-    assert images.groups == ("", "")
-    assert images.channels == 3
-
-
 def test_subset_renumbers_in_the_order_given(numbered):
     part = numbered.subset([2, 0])
     assert part.class_names == ("c", "a")
@@ -80,12 +63,6 @@ def test_file_images_of_different_sizes_in_a_graph(tmp_path):
     assert part.paths == (str(tmp_path / names[1]),)
     assert part.channels == 3
     assert part.image(0).shape == (5, 6, 3)
-
-
-def test_file_images_convert_to_grey(tmp_path):
-    Image.new("RGB", (2, 2), "white").save(tmp_path / "a.png")
-    images = FileImages([tmp_path / "a.png"], [0], ["a"], channels=1)
-    assert images.image(0).shape == (2, 2, 1)
 
 
 def test_file_images_refuse_other_counts():

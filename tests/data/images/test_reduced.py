@@ -1,8 +1,5 @@
 import errno
 import os
-import shutil
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -78,12 +75,6 @@ def test_unreadable_images_are_named_and_counted(files, tmp_path):
     assert len(copies(tmp_path / "copies")) == 3
 
 
-def test_a_missing_image_is_named(files, tmp_path):
-    os.unlink(files.paths[2])
-    with pytest.raises(ValueError, match="2.png: No such file"):
-        reduce_images(files, tmp_path / "copies", 16)
-
-
 def test_a_full_disk_is_an_error_and_what_is_written_stays(files, tmp_path, monkeypatch):
     folder = tmp_path / "copies"
     room = iter([True, True])
@@ -104,29 +95,6 @@ def test_a_full_disk_is_an_error_and_what_is_written_stays(files, tmp_path, monk
     reduced = reduce_images(files, folder, 16)
     assert len(copies(folder)) == 5
     assert [reduced.image(index).shape[2] for index in range(5)] == [3] * 5
-
-
-def test_two_writers_fill_one_folder_at_once(tmp_path):
-    rng = np.random.default_rng(0)
-    paths = [str(tmp_path / f"{number}.png") for number in range(40)]
-    for path in paths:
-        Image.fromarray(rng.integers(0, 256, (60, 50, 3), np.uint8)).save(path)
-    images, start = FileImages(paths, [0] * 40, ["a"]), threading.Barrier(2)
-
-    def fill(_):
-        start.wait()
-        reduced = reduce_images(images, tmp_path / "copies", 16)
-        return {reduced.image(index).shape for index in range(40)}
-
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(fill, range(2))) == [{(19, 16, 3)}] * 2
-    assert len(copies(tmp_path / "copies")) == 40
-
-
-def test_the_folder_may_be_removed(files, tmp_path):
-    reduce_images(files, tmp_path / "copies", 16)
-    shutil.rmtree(tmp_path / "copies")
-    assert reduce_images(files, tmp_path / "copies", 16).image(2).shape == (16, 16, 3)
 
 
 def test_a_size_below_a_pixel_is_refused(files, tmp_path):

@@ -18,8 +18,6 @@ from gsp_tf.data import (
     identical_images,
     training_dataset,
 )
-from gsp_tf.losses import TripletLoss
-from gsp_tf.training import MetricLearner, RetrievalEvaluation, embed
 
 NAMES, LABELS = ["a", "b"], [0, 0, 1, 1]
 KINDS = {  # type: value range, and the exact value in [0, 255] of 64-bit values
@@ -98,23 +96,6 @@ def test_crops_flips_and_augmentation_of_six_channels():
         training_dataset(
             images, 8, 2, 2, seed=0, augmentation=[keras.layers.RandomHue(0.2, (0, 255))]
         )
-
-
-def test_training_and_evaluation_of_five_channels():
-    noise = np.random.default_rng(0).integers(0, 1000, (4, 8, 8, 5))
-    levels = np.array([9_000, 9_000, 50_000, 50_000])[:, None, None, None]
-    pixels = (levels + noise).astype("uint16")
-    images = ArrayImages(pixels, LABELS, NAMES)
-    backbone = create("conv4", (8, 8, 5))
-    outputs = keras.layers.Dense(4)(keras.layers.GlobalAveragePooling2D()(backbone.output))
-    learner = MetricLearner(keras.Model(backbone.input, outputs), TripletLoss())
-    learner.compile("sgd")
-    evaluated = RetrievalEvaluation(evaluation_dataset(images, 8, 4))
-    batches = training_dataset(images, 8, 2, 2, seed=0)
-    history = learner.fit(batches, steps_per_epoch=2, callbacks=[evaluated], verbose=0).history
-    assert np.isfinite(history["loss"]).all() and history["val_map_at_r"] == [1.0]
-    vectors, labels = embed(learner.embedder, evaluation_dataset(images, 8, 4))
-    assert vectors.shape == (4, 4) and np.asarray(labels).tolist() == LABELS
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from gsp_tf.data import (
     ArrayImages,
     ClassBalancedSampler,
     CollageImages,
-    FileImages,
     evaluation_dataset,
     training_dataset,
 )
@@ -143,17 +142,6 @@ def test_odd_shapes(shape):
         np.testing.assert_allclose(images, np.full((4, 17, 17, 1), 50), atol=1e-3)
 
 
-def test_files_of_different_sizes(tmp_path):
-    for i, size in enumerate([(9, 7), (12, 30), (8, 8), (40, 10)]):
-        Image.new("RGB", size, (10 * i, 0, 0)).save(tmp_path / f"{i}.png")
-    source = FileImages([tmp_path / f"{i}.png" for i in range(4)], [0, 0, 1, 1], ["a", "b"])
-    ((images, labels),) = first(evaluation_dataset(source, 8, 4))
-    np.testing.assert_allclose(images[:, 4, 4, 0], [0, 10, 20, 30], atol=1e-3)
-    assert labels.tolist() == [0, 0, 1, 1]
-    for images, _ in first(training_dataset(source, 8, 2, 2, 0, True, 0.5)):
-        assert images.shape == (4, 8, 8, 3)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -187,18 +175,6 @@ def test_a_random_crop_keeps_the_share_of_the_central_square_it_promises(height,
         share = rows * columns / min(height, width) ** 2
         rounding = 0.5 / rows + 0.5 / columns + 0.25 / (rows * columns)
         assert min_area * (1 - rounding) <= share <= (1 + rounding) or min(height, width) == 1
-
-
-def test_sides_of_random_crops_of_256_pixels_go_from_40_to_256():
-    drawn = np.random.default_rng(0).random((400, 4), np.float32)
-    windows = np.stack([random_window([256, 400], (40 / 256) ** 2, d) for d in drawn])
-    rows, columns = windows[:, 2], windows[:, 3]
-    sides, aspects = np.sqrt(rows * columns), columns / rows
-    assert 39 < sides.min() < 60 and 250 < sides.max() < 257
-    assert abs(np.mean(sides**2) - (40**2 + 256**2) / 2) < 0.07 * 256**2
-    assert 0.73 < aspects.min() < 0.8 and 1.28 < aspects.max() < 1.36
-    # Larger crops are wide, as the image is.
-    assert abs(np.mean(aspects[sides < 190] > 1) - 0.5) < 0.1
 
 
 def test_a_thin_image_costs_no_more_than_its_central_square():

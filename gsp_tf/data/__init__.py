@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from gsp_tf.data.pipeline.class_samplers import NearestClassSampler, SuperClassSampler
     from gsp_tf.data.pipeline.feature_maps import (
+        FeatureMaps,
         cache_feature_maps,
         evaluation_maps,
         training_maps,
@@ -62,6 +63,7 @@ __all__ = [
     "ClassBalancedSampler",
     "CollageImages",
     "EncodedImages",
+    "FeatureMaps",
     "FileImages",
     "FixedTripletSampler",
     "ImageSet",

@@ -20,8 +20,25 @@ from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
 from gsp_tf.data.pipeline.view import is_mirrored
 
 
-class _FeatureMaps:
-    """Maps of an image set in `.npy` files of float16: one a class, in the order of its images."""
+class FeatureMaps:
+    """Maps of an image set in `.npy` files of float16, one for each class.
+
+    Args:
+        paths: The file of each class that has images, by class id.
+        labels: Integers `(N,)`, the class of each image. The file of a class holds the maps of its
+            images in their order.
+
+    Raises:
+        ValueError: If a file does not hold a map for each image of its class, or int32, the type
+            of labels in batches, does not hold a label.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.save(f"{folder}/cats.npy", np.ones((2, 3, 3, 8), "float16"))
+        ...     FeatureMaps({0: f"{folder}/cats.npy"}, [0, 0]).read([1]).shape
+        (1, 3, 3, 8)
+    """
 
     def __init__(self, paths: Mapping[int, PathLike], labels: Sequence[int] | np.ndarray):
         self.labels = integers(labels, "labels", int(np.iinfo(np.int32).max))  # as in batches
@@ -64,7 +81,7 @@ def cache_feature_maps(
     batch_size: int,
     resize: int | None = None,
     mirrored: bool = False,
-) -> _FeatureMaps:
+) -> FeatureMaps:
     """Computes the maps of images as evaluation sees them, unless a folder has them already.
 
     A class of images is one file. Its name depends on `key`, on the view, and on the images: path,
@@ -83,7 +100,7 @@ def cache_feature_maps(
         mirrored: Whether to mirror the images.
 
     Returns:
-        `_FeatureMaps`.
+        `FeatureMaps`.
 
     Raises:
         ValueError: If a map is not finite in float16, or a file is damaged.
@@ -111,7 +128,7 @@ def cache_feature_maps(
         maps = _maps(batches, network, mirrored)
         for path, indices in missing:
             _write(path, maps, len(indices))
-    return _FeatureMaps(paths, images.labels)
+    return FeatureMaps(paths, images.labels)
 
 
 def _path(folder, view, images, indices):
@@ -173,8 +190,8 @@ class _File:
 
 
 def training_maps(
-    maps: _FeatureMaps,
-    mirrored: _FeatureMaps | None,
+    maps: FeatureMaps,
+    mirrored: FeatureMaps | None,
     classes_per_batch: int,
     images_per_class: int,
     seed: int,
@@ -205,7 +222,7 @@ def training_maps(
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     np.save(f"{folder}/a.npy", np.ones((2, 3, 3, 8), "float16"))
-        ...     maps = _FeatureMaps(dict.fromkeys((0, 1), f"{folder}/a.npy"), [0, 0, 1, 1])
+        ...     maps = FeatureMaps(dict.fromkeys((0, 1), f"{folder}/a.npy"), [0, 0, 1, 1])
         ...     next(iter(training_maps(maps, None, 2, 2, seed=0)))[0].shape
         TensorShape([4, 3, 3, 8])
     """
@@ -230,7 +247,7 @@ def training_maps(
 
 
 def evaluation_maps(
-    maps: _FeatureMaps, batch_size: int, indices: Sequence[int] | None = None
+    maps: FeatureMaps, batch_size: int, indices: Sequence[int] | None = None
 ) -> "tf.data.Dataset":
     """Makes batches of all maps, or of those in `indices`, in order.
 
@@ -246,7 +263,7 @@ def evaluation_maps(
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     np.save(f"{folder}/a.npy", np.ones((2, 3, 3, 8), "float16"))
-        ...     batches = evaluation_maps(_FeatureMaps({0: f"{folder}/a.npy"}, [0, 0]), batch_size=2)
+        ...     batches = evaluation_maps(FeatureMaps({0: f"{folder}/a.npy"}, [0, 0]), batch_size=2)
         ...     [labels.numpy().tolist() for _, labels in batches]
         [[0, 0]]
     """

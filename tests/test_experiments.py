@@ -1,5 +1,7 @@
+"""The studies' tables, and one small study."""
+
 import re
-import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,23 +9,88 @@ import pytest
 from gsp_tf.recipe import load_recipe
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
+TABLES = [
+    *(EXPERIMENTS / "results").glob("*.csv"),
+    *(EXPERIMENTS / "results/studies").glob("*.csv"),
+]
+
+
+@pytest.fixture
+def studies(monkeypatch):
+    """Imports a module of the studies by its name."""
+    monkeypatch.syspath_prepend(EXPERIMENTS / "studies")
+    monkeypatch.syspath_prepend(EXPERIMENTS)
+    before = set(sys.modules)
+    yield __import__
+    for name in set(sys.modules) - before:
+        if (EXPERIMENTS / f"{name}.py").exists() or (EXPERIMENTS / f"studies/{name}.py").exists():
+            del sys.modules[name]
+
+
+def test_a_study_writes_its_table_and_its_picture(studies, tmp_path):
+    (path,) = studies("run").run("toy_transport", ["--seeds=[0, 1]"], tmp_path, tmp_path)
+    records = studies("records")
+    found = records.read(path)
+    kept = records.read(EXPERIMENTS / "results/studies/toy_transport.csv")
+    for variant, row in kept.items():
+        for quantity, values in row.items():
+            assert found[variant][quantity] == pytest.approx(
+                {seed: values[seed] for seed in (0, 1)}, rel=1e-3, abs=1e-9
+            )
+    assert (tmp_path / "toy_transport.png").stat().st_size > 10_000
+    assert {"collage", "evidence", "small_collage"} < set(studies("run").names())
+
+
+def test_tables_are_read_as_they_were_written(studies, tmp_path):
+    records, path = studies("records"), tmp_path / "new/study.csv"
+    rows = [("a", 0, "x", 1.0), ("a", 1, "x", 3.0), ("a", 0, "y", 0.25), ("b", 0, "x", -2e-7)]
+    records.write(path, rows)
+    assert records.read(path) == {"a": {"x": {0: 1, 1: 3}, "y": {0: 0.25}}, "b": {"x": {0: -2e-7}}}
+    assert records.table(path).splitlines() == [
+        "| variant | x | y | seeds |",
+        "| --- | --- | --- | --- |",
+        "| a | 2 ± 1.4 | 0.25 | 0, 1 |",
+        "| b | -2e-07 |  | 0 |",
+    ]
+    records.add(path, [("b", 1, "x", 5.0), ("a", 0, "y", 0.5)])
+    assert records.read(path)["b"] == {"x": {0: -2e-7, 1: 5}}
+    assert records.read(path)["a"]["y"] == {0: 0.5}
+    assert records.mean_and_deviation([1000.0, 1200.0, 700.0]) == "966.7 ± 252"
+    assert records.shown_seeds([2, 3, 4, 5]) == "2 to 5"
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_the_tables_are_what_the_results_say(studies, path):
+    assert studies("records").table(path) in (EXPERIMENTS / "README.md").read_text("utf-8")
+
+
+def test_the_pages_hold_the_tables_of_the_evidence(studies):
+    page, docs = studies("evidence_page"), EXPERIMENTS.parent / "docs"
+    results = EXPERIMENTS / "results/evidence"
+    text = (docs / "studies/evidence.md").read_text("utf-8")
+    assert page.page(text, results) == text
+    text = (docs / "losses.md").read_text("utf-8")
+    table = page.losses_markdown(studies("records").read(results / "losses.csv"))
+    assert page.between_marks(text, table + "\n") == text
+    with pytest.raises(ValueError, match="lacks the marks"):
+        page.between_marks("no marks\n", "a table")
 
 
 @pytest.mark.parametrize(
-    ("name", "rows"),
+    "name",
     [
-        ("omniglot_collage", 2),
-        ("random_background", 2),
-        ("demo", 2),
-        ("omniglot_ccp", 12),
-        ("small_collage", 29),
+        "small_collage",
+        "sensitivity",
+        "backward_cost",
+        "ccp",
+        "crt_generalization",
+        "average_pooling",
     ],
 )
-def test_the_tables_are_what_the_results_say(name, rows):
-    summarize = runpy.run_path(str(EXPERIMENTS / "summarize.py"))["summarize"]
-    table = summarize(sorted((EXPERIMENTS / "results").glob(f"{name}_*")))
-    assert len(table.splitlines()) == 2 + rows
-    assert table in (EXPERIMENTS / "README.md").read_text("utf-8")
+def test_pictures_come_from_the_tables(studies, tmp_path, name):
+    out = EXPERIMENTS / ("results" if name == "small_collage" else "results/studies")
+    studies("run").run(name, [], out, tmp_path, draw=True)
+    assert (tmp_path / f"{name}.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(
@@ -43,7 +110,9 @@ def test_the_parameters_of_losses_are_those_of_the_documentation(name, stem):
     pattern = rf"^\| {re.escape(name)} `\((.*)\)` \|(.*)\|(.*)\|(.*)\|(.*)\|$"
     ((arguments, *columns),) = re.findall(pattern, text, re.M)
     for data_set, column in zip(("cub200", "cars196", "in_shop", "sop"), columns, strict=True):
-        own = EXPERIMENTS / "methods" / data_set / f"{stem}.yaml"
-        loss = load_recipe(own if own.is_file() else EXPERIMENTS / f"methods/{stem}.yaml").loss
+        folders = [data_set, "large"] if data_set in ("in_shop", "sop") else [data_set]
+        files = [EXPERIMENTS / f"methods/{folder}/{stem}.yaml" for folder in folders]
+        files.append(EXPERIMENTS / f"methods/{stem}.yaml")
+        loss = load_recipe(next(file for file in files if file.is_file())).loss
         given = [loss.arguments[argument] for argument in arguments.split(", ")]
         assert given == [float(value) for value in column.split(",")]

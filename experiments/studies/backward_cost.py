@@ -1,13 +1,9 @@
 """Time, memory and error of the transport and its gradient against iterations (GSP, Fig. 7 left).
 
-python experiments/studies/backward_cost.py [--out FOLDER] [--figures FOLDER]
-    [--seeds "[0, 1, 2]"] [--iterations "[1, 2, 5, ...]"] [--shape "[32, 64, 196]"]
-
 Three ways to the gradient of the plan with respect to the costs: the fixed point of Prop. 4.2 under
 automatic differentiation, the same with the closed form of Prop. 4.3, and the closed form with
-Newton. `backward_cost.csv` gets the numbers, `backward_cost.png` the picture. The times of a seed
-are medians of interleaved rounds; memory is that of a fresh process (Linux). Errors are those of
-float32 against the converged solution in float64.
+Newton. The times of a seed are medians of interleaved rounds; memory is that of a fresh process
+(Linux). Errors are those of float32 against the converged solution in float64.
 """
 
 import sys
@@ -15,10 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pictures
-import records
 import tensorflow as tf
-from jsonargparse import auto_cli
 
 from gsp_tf.ops import partial_transport
 from gsp_tf.visual import INK, run_style, transparent_figure
@@ -27,9 +20,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from measure import in_fresh_processes, medians, peak_bytes  # noqa: E402
 
-DIMENSIONS = 128
-NEAR = 0.5
-SPREAD = 0.3
+DIMENSIONS, NEAR, SPREAD = 128, 0.5, 0.3
 FORWARD, TOTAL, BACKWARD = "forward, ms", "forward + backward, ms", "difference, ms"
 RATIO, PEAK = "both, times Newton's", "peak, MiB"
 WEIGHT_ERROR, GRADIENT_ERROR = "error of weights", "error of gradient"
@@ -46,12 +37,6 @@ def automatic(cost, transport_ratio, entropy_smoothing, max_iterations):
 
     With `s_j = Σ_i exp(-ε c_ij)`, summed once: `t = μ / Σ_j s_j ρ_j`, `ρ_j = (1/n) / (1 + t s_j)`,
     and in the end `π_ij = t ρ_j exp(-ε c_ij)`. The paper prints the bracket of ρ not inverted.
-
-    Args:
-        cost: `(..., m, n)`.
-        transport_ratio: μ.
-        entropy_smoothing: ε.
-        max_iterations: all of them are run.
     """
     n = cost.shape[-1]
     kernel = tf.exp(-entropy_smoothing * cost)
@@ -77,12 +62,7 @@ WAYS = {
 
 
 def costs(shape, seed):
-    """Distances `(B, m, n)` of unit features from unit prototypes, half of them close to one.
-
-    Args:
-        shape: (B, m, n).
-        seed: seed of the prototypes and the features.
-    """
+    """Distances `(B, m, n)` of unit features from unit prototypes, half of them close to one."""
     batch, m, n = shape
     rng = np.random.default_rng(seed)
     prototypes = _unit(rng.normal(size=(m, DIMENSIONS)))
@@ -167,50 +147,7 @@ def errors(iterations, shape, parameters, seed):
     }
 
 
-def picture(values, iterations):
-    """Draws times, memory and errors against the iterations; means over seeds.
-
-    Args:
-        values: dict of `records.read`.
-        iterations: those of `main`.
-
-    Returns:
-        matplotlib Figure.
-    """
-    figure = transparent_figure(8.4, 5.6)
-    figure.set_facecolor("white")
-    figure.set_layout_engine("constrained")
-    panels = dict(zip(PANELS, figure.subplots(2, 2).flat, strict=True))
-    for position, name in enumerate(WAYS):
-        rows = [values[f"{name}, k = {k}"] for k in iterations]
-        color, marker = run_style(position)
-
-        def draw(axes, quantity, line, rows=rows, name=name, color=color, marker=marker):
-            means = [np.mean(list(row[quantity].values())) for row in rows]
-            axes.plot(iterations, means, line, color=color, marker=marker, ms=4, label=name)
-
-        for quantity, axes in panels.items():
-            draw(axes, quantity, "-")
-        draw(panels[TOTAL], FORWARD, ":")
-    for quantity, axes in panels.items():
-        axes.set_title(PANELS[quantity], color=INK, fontsize=10)
-        axes.set_xlabel("iterations k, at most", color=INK, fontsize=8)
-        axes.set_xscale("log")
-        axes.set_xticks(iterations, [str(k) for k in iterations])
-        axes.minorticks_off()
-        if quantity in (WEIGHT_ERROR, GRADIENT_ERROR):
-            axes.set_yscale("log")
-        else:
-            axes.set_ylim(bottom=0)
-        axes.tick_params(colors=INK, labelsize=8)
-        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
-    panels[PEAK].legend(fontsize=8, labelcolor=INK, frameon=False)
-    return figure
-
-
-def main(
-    out: str = "experiments/results/studies",
-    figures: str = "docs/figures",
+def study(
     seeds: tuple[int, ...] = (0, 1, 2),
     iterations: tuple[int, ...] = (1, 2, 5, 10, 25, 50, 100),
     shape: tuple[int, int, int] = (32, 64, 196),
@@ -218,18 +155,8 @@ def main(
     entropy_smoothing: float = 5.0,
     rounds: int = 30,
 ):
-    """Time, memory and error of the transport and its gradient against iterations.
-
-    Args:
-        out: folder of the numbers.
-        figures: folder of the picture.
-        seeds: seeds of the costs, one run each.
-        iterations: bounds k on the iterations, rising.
-        shape: items B of a batch, prototypes m, features n.
-        transport_ratio: μ.
-        entropy_smoothing: ε.
-        rounds: of each run, beside those of the warm-up.
-    """
+    """`shape` is items of a batch, prototypes and features; rounds are beside those of the
+    warm-up."""
     parameters = dict(transport_ratio=transport_ratio, entropy_smoothing=entropy_smoothing)
     rows = []
     for seed in seeds:
@@ -250,11 +177,33 @@ def main(
                 GRADIENT_ERROR: gradient_error,
             }
             rows += [(f"{name}, k = {k}", seed, *item) for item in numbers.items()]
-    table = Path(out, "backward_cost.csv")
-    records.write(table, rows)
-    pictures.save(picture(records.read(table), iterations), Path(figures, "backward_cost.png"))
-    print(records.table(table))
+    return rows, {}
 
 
-if __name__ == "__main__":
-    auto_cli(main, as_positional=False)
+def draw(values):
+    """Times, memory and errors against the iterations; means over seeds."""
+    iterations = sorted({int(name.rpartition(" ")[2]) for name in values})
+    figure = transparent_figure(8.4, 5.6)
+    figure.set_layout_engine("constrained")
+    panels = dict(zip(PANELS, figure.subplots(2, 2).flat, strict=True))
+    for position, name in enumerate(WAYS):
+        rows = [values[f"{name}, k = {k}"] for k in iterations]
+        color, marker = run_style(position)
+        for quantity, line in [*((quantity, "-") for quantity in panels), (FORWARD, ":")]:
+            axes = panels.get(quantity, panels[TOTAL])
+            means = [np.mean(list(row[quantity].values())) for row in rows]
+            axes.plot(iterations, means, line, color=color, marker=marker, ms=4, label=name)
+    for quantity, axes in panels.items():
+        axes.set_title(PANELS[quantity], color=INK, fontsize=10)
+        axes.set_xlabel("iterations k, at most", color=INK, fontsize=8)
+        axes.set_xscale("log")
+        axes.set_xticks(iterations, [str(k) for k in iterations])
+        axes.minorticks_off()
+        if quantity in (WEIGHT_ERROR, GRADIENT_ERROR):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.tick_params(colors=INK, labelsize=8)
+        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
+    panels[PEAK].legend(fontsize=8, labelcolor=INK, frameon=False)
+    return {"backward_cost": figure}

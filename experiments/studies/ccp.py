@@ -1,31 +1,22 @@
 """How CCP depends on its parameters (thesis 2022, Fig. 3.3 and 3.5 to 3.8, Table 3.3).
 
-python experiments/studies/ccp.py [--runs FOLDER] [--jobs 2]
-
-Sweeps with C2 and three seeds over a small form of omniglot_ccp.yaml, evaluated every 25 steps with
-a patience of 3, the thesis' values: the weight λ of the projection, the pool by the proxies of a
-class, the batch size with CCP and without, and a single problem instead of a series. The
-steps of each problem are kept for every run with CCP, and the covering radius of validation classes
-for C2, the single problem and CCP.
+Sweeps with C2 over a small form of omniglot_ccp.yaml, evaluated every 25 steps with a patience of
+3, the thesis' values: the weight λ of the projection, the pool by the proxies of a class, the batch
+size with CCP and without, and a single problem instead of a series. The second table has the
+steps of each problem, and the first the covering radius of the validation classes for C2, the
+single problem and CCP.
 """
 
-from pathlib import Path
-
 import numpy as np
-from jsonargparse import auto_cli
-from pictures import save
-from records import read, write
-from sweep import retrieval_rows, sweep
+from pictures import open_sides
+from sweep import HERE, embedded, opened, retrieval_rows, sweep
 
 from gsp_tf.evaluation import covering_radius_curve
-from gsp_tf.runs import evaluation_batches, load_splits
-from gsp_tf.training import embed
 from gsp_tf.visual import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 
-ROOT = Path(__file__).parents[2]
-RECIPE = ROOT / "experiments/omniglot_ccp.yaml"
-STEPS_PER_EPOCH = 25
-EPOCHS = 36
+TABLES = ("ccp", "ccp_steps")
+RECIPE = str(HERE / "omniglot_ccp.yaml")
+STEPS_PER_EPOCH, EPOCHS, IMAGES_PER_CLASS = 25, 36, 4
 SMALL = [
     "--data.image_size=14",
     f"--training.epochs={EPOCHS}",
@@ -48,17 +39,10 @@ CLASSES = (4, 8, 32)
 PROXIES = (1, 8)
 POOLS = (1, 12)  # 1 is a random choice, for any number of proxies
 WEIGHTS = (0.0, 2e-4, 1e-2, 1.0)
-IMAGES_PER_CLASS = 4
-GEOMETRY = ("C2", "C2-single", "C2-CCP")
 
 
 def name_of(trainer="C2-CCP", **values):
-    """Name of a variant: what differs from `CENTRE`, so that the sweeps share its own values.
-
-    Args:
-        trainer: key of `TRAINERS`.
-        values: numbers for names of `OPTIONS`.
-    """
+    """Name of a variant: what differs from `CENTRE`, so that the sweeps share its own values."""
     differing = [f"{name}-{value:g}" for name, value in values.items() if value != CENTRE[name]]
     return "-".join([trainer, *differing])
 
@@ -78,12 +62,20 @@ def variants():
     return {name_of(**point): options_of(**point) for point in points}
 
 
-def step_rows(folders):
-    """Rows of `records.write`: steps to the best model, problems, steps of each on average.
+def study(
+    recipe: tuple[str, ...] = (RECIPE,),
+    runs: str = "runs",
+    seeds: tuple[int, ...] = (0, 1, 2),
+    jobs: int = 1,
+):
+    """Trains what is missing and measures."""
+    found = sweep(recipe, variants(), seeds, runs, jobs)
+    rows = [*retrieval_rows(found), *step_rows(found), *geometry_rows(found)]
+    return rows, problem_rows(found), {}
 
-    Args:
-        folders: as `sweep` returns; runs without CCP have no problems.
-    """
+
+def step_rows(folders):
+    """Rows of the steps to the best model, the number of problems, and their mean steps."""
     for (variant, seed), folder in folders.items():
         metrics = folder.metrics()
         yield variant, seed, "steps to the best", STEPS_PER_EPOCH * metrics["best_epoch"]
@@ -94,11 +86,7 @@ def step_rows(folders):
 
 
 def problem_rows(folders):
-    """Rows of `records.write`: the steps of each problem of CCP.
-
-    Args:
-        folders: as `sweep` returns.
-    """
+    """Rows of the steps of each problem of CCP."""
     for (variant, seed), folder in folders.items():
         if variant.startswith("C2-CCP"):
             for number, problem in enumerate(folder.metrics()["projections"], start=1):
@@ -107,13 +95,6 @@ def problem_rows(folders):
 
 def geometry(embeddings, labels):
     """Mean covering radius of a class by 1 to n of its images, and mean distance between classes.
-
-    Args:
-        embeddings: floats `(N, D)`.
-        labels: integers `(N,)`.
-
-    Returns:
-        dict of two floats.
 
     Example:
         >>> geometry(np.array([[0.0], [2.0], [5.0], [5.0]]), np.array([0, 0, 1, 1]))
@@ -130,35 +111,19 @@ def geometry(embeddings, labels):
 
 
 def geometry_rows(folders):
-    """Rows of `records.write`: `geometry` of the validation classes, for some of the variants.
-
-    Args:
-        folders: as `sweep` returns.
-    """
-    for (variant, seed), folder in folders.items():
-        if variant in GEOMETRY:
-            recipe = folder.recipe()
-            images = load_splits(recipe).validation
-            embedder = folder.learner(compile=False).embedder
-            embeddings, labels = embed(embedder, evaluation_batches(recipe, images))
-            for quantity, value in geometry(embeddings, labels).items():
-                yield variant, seed, quantity, value
+    """Rows of `geometry` of the validation classes, for the three trainers."""
+    chosen = {key: folder for key, folder in folders.items() if key[0] in TRAINERS}
+    for key, recipe, splits, embedder in opened(chosen):
+        found = geometry(*embedded(embedder, recipe, splits.validation))
+        yield from ((*key, *item) for item in found.items())
 
 
-def picture(values, steps):
-    """The sweeps, and the distribution of the steps per problem.
-
-    Args:
-        values: as `records.read` returns, of the sweeps.
-        steps: the same of `problem_rows`.
-
-    Returns:
-        matplotlib Figure.
-    """
+def draw(values, steps):
+    """The sweeps, and the distribution of the steps per problem."""
     figure = transparent_figure(10, 6.4)
     (weights, pools), (batches, histogram) = figure.subplots(2, 2)
 
-    def lines(axes, positions, series):
+    def lines(axes, positions, ticks, series, **texts):
         for place, (label, names) in enumerate(series.items()):
             style = dict(color=RUN_COLORS[place], marker=RUN_MARKERS[place])
             runs = [list(values[name]["MAP@R"].values()) for name in names]
@@ -166,7 +131,8 @@ def picture(values, steps):
             for position, run in zip(positions, runs, strict=True):
                 axes.plot([position] * len(run), run, linestyle="", alpha=0.4, **style)
         axes.legend(frameon=False)
-        axes.set(ylabel="MAP@R (%)")
+        axes.set(ylabel="MAP@R (%)", **texts)
+        axes.set_xticks(positions, ticks)
 
     def by_proxies(name, values):
         return {
@@ -176,58 +142,26 @@ def picture(values, steps):
             for k in PROXIES
         }
 
-    lines(weights, range(len(WEIGHTS)), by_proxies("weight", WEIGHTS))
-    weights.set_xticks(range(len(WEIGHTS)), [f"{weight:g}" for weight in WEIGHTS])
-    weights.set(title="weight of the projection", xlabel="λ")
-    lines(pools, range(len(POOLS)), by_proxies("pool", POOLS))
-    pools.set_xticks(range(len(POOLS)), ["random", *POOLS[1:]])
-    pools.set(title="pool and proxies", xlabel="images of a class in the pool")
+    ticks = [f"{weight:g}" for weight in WEIGHTS]
+    texts = dict(title="weight of the projection", xlabel="λ")
+    lines(weights, range(len(WEIGHTS)), ticks, by_proxies("weight", WEIGHTS), **texts)
+    texts = dict(title="pool and proxies", xlabel="images of a class in the pool")
+    ticks = ["random", *POOLS[1:]]
+    lines(pools, range(len(POOLS)), ticks, by_proxies("pool", POOLS), **texts)
     sizes = [IMAGES_PER_CLASS * value for value in CLASSES]
     of_trainers = {
         trainer: [name_of(trainer, classes=value) for value in CLASSES]
         for trainer in ("C2", "C2-CCP")
     }
-    lines(batches, sizes, of_trainers)
     batches.set_xscale("log", base=2)
-    batches.set_xticks(sizes, sizes)
-    batches.set(title="batch size", xlabel="images in a batch")
+    lines(batches, sizes, sizes, of_trainers, title="batch size", xlabel="images in a batch")
     counts = [count for row in steps.values() for cell in row.values() for count in cell.values()]
     width = 4 * STEPS_PER_EPOCH
     edges = np.arange(0, max(counts) + width, width)
     histogram.hist(counts, bins=edges, color=RUN_COLORS[1], edgecolor=INK, linewidth=0.6)
     histogram.set(title="steps per problem", xlabel="steps", ylabel="problems")
     for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=INK)
+    open_sides(figure)
     figure.tight_layout()
-    return figure
-
-
-def main(
-    runs: str = "runs",
-    jobs: int = 1,
-    seeds: tuple[int, ...] = (0, 1, 2),
-    recipe: tuple[str, ...] = (str(RECIPE),),
-    results: str = str(ROOT / "experiments/results/studies/ccp.csv"),
-    steps: str = str(ROOT / "experiments/results/studies/ccp_steps.csv"),
-    figure: str = str(ROOT / "docs/figures/ccp.png"),
-):
-    """Trains what is missing, writes the numbers and draws them.
-
-    Args:
-        runs: folder of the run folders.
-        jobs: runs at the same time.
-        seeds: seeds of every variant.
-        recipe: recipe files to vary.
-        results: CSV file to write.
-        steps: CSV file to write, of the steps of each problem.
-        figure: picture to write.
-    """
-    found = sweep(recipe, variants(), seeds, runs, jobs)
-    write(results, [*retrieval_rows(found), *step_rows(found), *geometry_rows(found)])
-    write(steps, problem_rows(found))
-    save(picture(read(results), read(steps)), figure)
-
-
-if __name__ == "__main__":
-    auto_cli(main, as_positional=False)
+    return {"ccp": figure}

@@ -1,7 +1,5 @@
 """Embeddings in the plane and their proxies, problem by problem of CCP (thesis, Fig. 3.2).
 
-python experiments/studies/ccp_geometry.py [--seeds "[0, 1, 2]"] [--data digits|mnist]
-
 A small CNN maps handwritten digits to the plane and is trained by `ChanceConstrainedTrainer`. This
 is a picture of the training images, not an experiment on unseen classes: all ten digits are trained
 on, and the MAP@R that ends a problem is that of other images of the same ten.
@@ -10,20 +8,13 @@ The same training with samples in the place of proxies (section 3.3.1) is done a
 step the images that were chosen are embedded again, instead of training their embeddings.
 
 The loss is C2 without L2 normalisation, for on the unit circle the plane would show one dimension
-only; its negative margin is then the unit of length. `digits` come with scikit-learn; `mnist` is
-downloaded by `keras.datasets.mnist` and has not been run here.
+only; its negative margin is then the unit of length.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 import keras
 import numpy as np
-import pictures
-import records
-import tensorflow as tf
-from jsonargparse import auto_cli
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from sklearn.datasets import load_digits
@@ -40,28 +31,18 @@ from gsp_tf.training import (
 )
 from gsp_tf.visual import CLASS_COLORS, INK, transparent_figure
 
-ROOT = Path(__file__).parents[2]
+ONE_CORE = True  # so that sums do not depend on the number of cores
+
 MONITOR = "val_map_at_r"
-PROXIES_PER_CLASS = 4
-POOL_SIZE = 16
-PATIENCE = 3
-MAX_PROBLEMS = 6
-EVALUATIONS = 200
-IMAGES_PER_CLASS = 8
-LEARNING_RATE = 1e-3
-BATCH_SIZE = 256
+PROXIES_PER_CLASS, POOL_SIZE, PATIENCE, MAX_PROBLEMS = 4, 16, 3, 6
+EVALUATIONS, IMAGES_PER_CLASS, LEARNING_RATE, BATCH_SIZE = 200, 8, 1e-3, 256
 PANEL_INCHES = 3.2
 
 
 @dataclass
 class Problem:
-    """One problem of CCP, as it began and as it was solved.
-
-    Args:
-        begun, solved: weights of the embedder, before the first step and with the best MAP@R.
-        chosen, trained: proxies `(C * k, 2)` that belong to them, class by class.
-        map_at_r: the best.
-    """
+    """One problem of CCP: the weights of the embedder before the first step and with the best
+    MAP@R, and the proxies `(C * k, 2)` that belong to them, class by class."""
 
     begun: list
     chosen: np.ndarray
@@ -78,8 +59,7 @@ class Problems(keras.callbacks.Callback):
 
     def __init__(self, trainer):
         super().__init__()
-        self.trainer = trainer
-        self.kept = []
+        self.trainer, self.kept = trainer, []
 
     def on_epoch_begin(self, epoch, logs=None):
         if len(self.kept) == len(self.trainer.projections):
@@ -96,18 +76,13 @@ class Problems(keras.callbacks.Callback):
 
 
 class Samples(keras.callbacks.Callback):
-    """Keeps the proxies at the embeddings of the images that they were chosen from.
-
-    Args:
-        trainer: `ChanceConstrainedTrainer`, whose optimizer leaves the proxies as they are.
-        images: `ArrayImages` that it chooses from.
-    """
+    """Keeps the proxies, which the optimizer leaves alone, at the embeddings of the images that
+    they were chosen from."""
 
     def __init__(self, trainer, images):
         super().__init__()
-        self.trainer = trainer
+        self.trainer, self.problem = trainer, None
         self.images = images.images.astype("float32")
-        self.problem = None
 
     def on_epoch_begin(self, epoch, logs=None):
         if self.problem != len(self.trainer.projections):
@@ -126,23 +101,15 @@ class Samples(keras.callbacks.Callback):
         self.model.embedding_loss.proxies.assign(self.model.embedder(self.chosen, training=False))
 
 
-def handwritten(data):
-    """Training images, and those that MAP@R is taken on, `ArrayImages` of the classes 0 to 9.
-
-    Args:
-        data: `"digits"` (1797 images of 8 x 8, every third held out) or `"mnist"` (the first 5000
-            images of 28 x 28, and 2000 of the test images).
-    """
-    if data == "digits":
-        digits = load_digits()
-        images, labels = np.rint(digits.images * (255 / 16)).astype(np.uint8), digits.target
-        held_out = np.arange(len(labels)) % 3 == 2
-        parts = [(images[~held_out], labels[~held_out]), (images[held_out], labels[held_out])]
-    else:
-        (images, labels), (others, their_labels) = keras.datasets.mnist.load_data()
-        parts = [(images[:5000], labels[:5000]), (others[:2000], their_labels[:2000])]
+def handwritten():
+    """Training images of the digits 0 to 9, and every third, which MAP@R is taken on."""
+    digits = load_digits()
+    images, labels = np.rint(digits.images * (255 / 16)).astype(np.uint8), digits.target
+    held_out = np.arange(len(labels)) % 3 == 2
     names = [str(digit) for digit in range(10)]
-    return [ArrayImages(images[..., None], labels, names) for images, labels in parts]
+    return [
+        ArrayImages(images[part][..., None], labels[part], names) for part in (~held_out, held_out)
+    ]
 
 
 def plane_embedder(image_size):
@@ -165,15 +132,8 @@ def plane_embedder(image_size):
 def solve(images, held_out, seed, samples=False):
     """Train a `plane_embedder` with CCP; one evaluation of MAP@R a pass over the images.
 
-    Args:
-        images: `ArrayImages` to train on.
-        held_out: `ArrayImages` of the same classes, which decide when a problem ends.
-        seed: seed of the weights, the batches and the pools.
-        samples: whether the images chosen stand for their classes, embedded again before every
-            step, and not proxies that are trained.
-
-    Returns:
-        the trainer, and a `Problem` for each of its projections.
+    With `samples` the images chosen stand for their classes, and not proxies that are trained.
+    Returns the trainer, and a `Problem` for each of its projections.
     """
     keras.utils.set_random_seed(seed)
     size, classes = images.images.shape[1], len(images.class_names)
@@ -219,10 +179,7 @@ def planes(problems, images):
 def covering_radius(embeddings, labels, proxies):
     """Mean over classes of the distance of a class's farthest image from its nearest proxy.
 
-    Args:
-        embeddings: floats `(N, D)`.
-        labels: integers `(N,)`, 0 to C - 1.
-        proxies: floats `(C * k, D)`, class by class.
+    Labels are 0 to C - 1, proxies `(C * k, D)` stand class by class.
 
     Example:
         >>> covering_radius([[0.0], [3.0], [5.0]], np.array([0, 0, 1]), np.array([[1.0], [5.0]]))
@@ -239,10 +196,6 @@ def covering_radius(embeddings, labels, proxies):
 
 def distance_between_classes(embeddings, labels):
     """Mean distance of two images of different classes, the thesis' E||x - x⁻||.
-
-    Args:
-        embeddings: floats `(N, D)`.
-        labels: integers `(N,)`.
 
     Example:
         >>> distance_between_classes(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1]))
@@ -262,17 +215,11 @@ def measurements(trainer, problems, embeddings, labels):
     Over all images: `radius, chosen` of the new proxies before the first step, `radius, trained` of
     the trained ones in the end. There too, for comparison: `radius, greedy` of as many images a
     class that greedy k-center chooses among all, `distance between classes`, and `relative radius`,
-    that of the trained proxies over it.
-
-    Args:
-        trainer, problems: of `solve`.
-        embeddings: of `planes`.
-        labels: integers `(N,)` of the images.
+    that of the trained proxies over it. Embeddings are those of `planes`.
     """
     measured = []
-    for number, (problem, record) in enumerate(
-        zip(problems, trainer.projections, strict=True), start=1
-    ):
+    pairs = zip(problems, trainer.projections, strict=True)
+    for number, (problem, record) in enumerate(pairs, start=1):
         of_class = [embeddings[number][labels == label] for label in range(labels.max() + 1)]
         greedy = [covering_radius_curve(points, PROXIES_PER_CLASS)[-1] for points in of_class]
         class_distance = distance_between_classes(embeddings[number], labels)
@@ -293,19 +240,35 @@ def measurements(trainer, problems, embeddings, labels):
     return measured
 
 
+def study(seeds: tuple[int, ...] = (0, 1, 2)):
+    """Trains and measures; the picture is of the problems of the first seed."""
+    images, held_out = handwritten()
+    rows, totals, drawn = [], [], {}
+    for seed in seeds:
+        trainer, problems = solve(images, held_out, seed)
+        embeddings = planes(problems, images)
+        measured = measurements(trainer, problems, embeddings, images.labels)
+        for number, values in enumerate(measured, start=1):
+            rows += [(f"problem {number}", seed, *item) for item in values.items()]
+        totals += _total("proxies", seed, trainer)
+        totals += _total("samples", seed, solve(images, held_out, seed, samples=True)[0])
+        if seed == seeds[0]:
+            drawn["ccp_geometry"] = picture(problems, embeddings, images.labels, measured)
+    return rows + totals, drawn
+
+
+def _total(variant, seed, trainer):
+    """Rows of a whole run: its steps, and the best MAP@R in percent."""
+    steps = sum(problem["steps"] for problem in trainer.projections)
+    best = max(problem["map_at_r"] for problem in trainer.projections)
+    return [(variant, seed, "steps", steps), (variant, seed, "MAP@R", 100 * best)]
+
+
 def picture(problems, embeddings, labels, measured):
-    """Draws a panel a problem: images and proxies as it left them, and the proxies chosen next.
+    """A panel a problem: images and proxies as it left them, and the proxies chosen next.
 
-    The last problem is one too many where training ended because it brought nothing.
-
-    Args:
-        problems: of `solve`.
-        embeddings: of `planes`.
-        labels: integers `(N,)` of the images.
-        measured: of `measurements`.
-
-    Returns:
-        matplotlib Figure; all panels have the same limits.
+    The last problem is one too many where training ended because it brought nothing. All panels
+    have the same limits.
     """
     count = len(problems)
     lines = 1 if count <= 2 else 2
@@ -315,53 +278,31 @@ def picture(problems, embeddings, labels, measured):
     corners = np.concatenate([*embeddings[1:], *(problem.trained for problem in problems)])
     centre = (corners.min(axis=0) + corners.max(axis=0)) / 2
     reach = 1.04 * np.ptp(corners, axis=0).max() / 2
+    limits = np.stack([centre - reach, centre + reach], axis=1)
     colors = np.array(CLASS_COLORS)
-    proxy_colors = colors[np.arange(len(problems[0].chosen)) // PROXIES_PER_CLASS]
+    own = colors[np.arange(len(problems[0].chosen)) // PROXIES_PER_CLASS]
     for panel in range(count):
         axes = figure.add_subplot(lines, columns, panel + 1, aspect="equal")
         axes.scatter(*embeddings[panel + 1].T, s=5, c=colors[labels], alpha=0.45, linewidths=0)
         caption = f"covering radius {measured[panel]['radius, trained']:.2f}"
         if panel + 1 < count:
-            axes.scatter(
-                *problems[panel + 1].chosen.T,
-                s=38,
-                marker="*",
-                c="white",
-                edgecolors=proxy_colors,
-                linewidths=0.8,
-                zorder=3,
-            )
+            style = dict(s=38, c="white", edgecolors=own, linewidths=0.8, zorder=3)
+            axes.scatter(*problems[panel + 1].chosen.T, marker="*", **style)
             next_radius = measured[panel + 1]["radius, chosen"]
             caption += f", by the next proxies {next_radius:.2f}"
-        axes.scatter(
-            *problems[panel].trained.T,
-            s=55,
-            marker="*",
-            c=proxy_colors,
-            edgecolors=INK,
-            linewidths=0.6,
-            zorder=4,
-        )
+        style = dict(s=55, c=own, edgecolors=INK, linewidths=0.6, zorder=4)
+        axes.scatter(*problems[panel].trained.T, marker="*", **style)
         axes.set_title(f"Problem {panel + 1}", color=INK, fontsize=10, fontweight="bold", pad=17)
         axes.text(0.5, 1.02, caption, color=INK, fontsize=8, ha="center", transform=axes.transAxes)
-        axes.set(
-            xlim=(centre[0] - reach, centre[0] + reach), ylim=(centre[1] - reach, centre[1] + reach)
-        )
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.set(xlim=limits[0], ylim=limits[1])
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator(5))
         axes.tick_params(colors=INK, labelsize=8)
         axes.spines[:].set_color(INK)
         axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         axes.set_axisbelow(True)
-    figure.legend(
-        handles=_legend(),
-        loc="outside lower center",
-        ncols=6,
-        frameon=False,
-        fontsize=8,
-        labelcolor=INK,
-        handletextpad=0.2,
-    )
+    style = dict(ncols=6, frameon=False, fontsize=8, labelcolor=INK, handletextpad=0.2)
+    figure.legend(handles=_legend(), loc="outside lower center", **style)
     return figure
 
 
@@ -377,46 +318,3 @@ def _legend():
         for column in zip(*rows, strict=True)
         for marker, size, face, edge, label in column
     ]
-
-
-def _total(variant, seed, trainer):
-    """Rows of a whole run: its steps, and the best MAP@R in percent."""
-    steps = sum(problem["steps"] for problem in trainer.projections)
-    best = max(problem["map_at_r"] for problem in trainer.projections)
-    return [(variant, seed, "steps", steps), (variant, seed, "MAP@R", 100 * best)]
-
-
-def main(
-    seeds: tuple[int, ...] = (0, 1, 2),
-    data: Literal["digits", "mnist"] = "digits",
-    results: str = str(ROOT / "experiments/results/studies/ccp_geometry.csv"),
-    figure: str = str(ROOT / "docs/figures/ccp_geometry.png"),
-):
-    """Trains, writes the numbers of all seeds and draws the problems of the first.
-
-    Args:
-        seeds: seeds of the weights, the batches and the pools.
-        data: digits come with scikit-learn; mnist is downloaded by Keras.
-        results: CSV file to write.
-        figure: picture to write.
-    """
-    images, held_out = handwritten(data)
-    rows, totals = [], []
-    for seed in seeds:
-        trainer, problems = solve(images, held_out, seed)
-        embeddings = planes(problems, images)
-        measured = measurements(trainer, problems, embeddings, images.labels)
-        for number, values in enumerate(measured, start=1):
-            rows += [(f"problem {number}", seed, *item) for item in values.items()]
-        totals += _total("proxies", seed, trainer)
-        totals += _total("samples", seed, solve(images, held_out, seed, samples=True)[0])
-        if seed == seeds[0]:
-            pictures.save(picture(problems, embeddings, images.labels, measured), figure)
-    records.write(results, rows + totals)
-    print(records.table(results))
-
-
-if __name__ == "__main__":
-    # So that sums do not depend on the number of cores.
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    auto_cli(main, as_positional=False)

@@ -1,96 +1,72 @@
 """GAP and GSP on collages, beside the labelled tile alone (GSP paper, Fig. 3b).
 
-python experiments/studies/collage.py [--runs FOLDER] [--seeds "[0, 1, 2]"]
-
-Takes the runs that are in the folder, as experiments/small_collage.sh leaves them there, and trains
-those that are missing. Writes retrieval on the test classes, in percent, and how much of the
-pooling weight falls on the labelled tile, with classes of training and with classes never seen.
+Takes the runs of the study small_collage that are in `runs`. The table has retrieval on the test
+classes, in percent, and how much of the pooling weight falls on the labelled tile, with classes of
+training and with classes never seen.
 """
 
 import numpy as np
 import pictures
-import records
-from jsonargparse import auto_cli
 from matplotlib.patches import Rectangle
-from sweep import retrieval_rows, sweep, titled
+from sweep import (
+    HERE,
+    TRAINING,
+    UNSEEN,
+    opened,
+    recipe_of,
+    retrieval_rows,
+    titled_sweep,
+    weights_of,
+)
+from sweeps import GSP
 
 from gsp_tf.evaluation import foreground_share
-from gsp_tf.recipe import load_recipe
-from gsp_tf.runs import evaluation_batches, load_splits, place_maps
 from gsp_tf.visual import HIT, INK, overlay_weights, transparent_figure
 
-GAP, GSP, ZERO_SHOT, ALONE = "GAP", "GSP", "GSP + zero-shot", "GAP, tile alone"
-GSP_OPTIONS = [
-    "--pooling.name=gsp",
-    "--pooling.transport_ratio=0.25",
-    "--pooling.entropy_smoothing=10",
-    "--training.adapt_batches=8",
-]
-VARIANTS = {
-    GAP: ("small_collage_pnca-gap", ["--pooling.name=gap"]),
-    GSP: ("small_collage_pnca-gsp", GSP_OPTIONS),
-    ZERO_SHOT: ("small_collage_pnca-gsp-zs", [*GSP_OPTIONS, "--zero_shot.weight=0.1"]),
-    ALONE: ("small_collage_pnca-alone", ["--pooling.name=gap", "--data.collage.grid=1"]),
-}
-TRAINING, UNSEEN = "training classes", "unseen classes"
+POOLED = ["--pooling.name=gsp", *GSP]
 SHOWN = 4
 
 
 def variants(recipe):
-    """Options of the runs by name, for `sweep`; the tile alone is as large as one of a collage.
-
-    Args:
-        recipe: YAML files of the collage.
-    """
-    data = load_recipe(recipe).data
-    options = dict(VARIANTS.values())
-    name = VARIANTS[ALONE][0]
-    tile = data.image_size // data.collage.grid
-    return {**options, name: [*options[name], f"--data.image_size={tile}"]}
-
-
-def weights_of(embedder, recipe, images, indices=None):
-    """Images `(N, S, S, channels)` and pooling weights `(N, h, w)`, which are uniform for GAP."""
-    batches = [batch.numpy() for batch, _ in evaluation_batches(recipe, images, indices)]
-    maps = [place_maps(embedder, batch).weights for batch in batches]
-    pixels = np.rint(np.concatenate(batches)).astype(np.uint8)
-    if maps[0] is None:
-        return pixels, np.full((len(pixels), 1, 1), 1.0)
-    return pixels, np.concatenate(maps)[..., 0]
+    """The runs by title; the tile alone is as large as one of a collage."""
+    data = recipe_of(recipe, []).data
+    tile = f"--data.image_size={data.image_size // data.collage.grid}"
+    alone = ["--pooling.name=gap", "--data.collage.grid=1", tile]
+    return {
+        "GAP": ("small_collage_pnca-gap", ["--pooling.name=gap"]),
+        "GSP": ("small_collage_pnca-gsp", POOLED),
+        "GSP + zero-shot": ("small_collage_pnca-gsp-zs", [*POOLED, "--zero_shot.weight=0.1"]),
+        "GAP, tile alone": ("small_collage_pnca-alone", alone),
+    }
 
 
-def study(folders):
-    """Rows of `records.write`, and pictures of the first seed.
+def study(
+    recipe: tuple[str, ...] = (str(HERE / "small_collage.yaml"),),
+    runs: str = "runs",
+    seeds: tuple[int, ...] = (0, 1, 2),
+    jobs: int = 1,
+):
+    """Trains what is missing and measures."""
+    return measured(titled_sweep(recipe, variants(recipe), seeds, runs, jobs))
 
-    Args:
-        folders: dict from `(variant, seed)` to the `RunFolder`, as `VARIANTS` names them.
 
-    Returns:
-        rows, and a dict from `TRAINING` and `UNSEEN` to a dict from variant to images, weights and
-        masks of `SHOWN` collages, without the variant that has none.
-    """
+def measured(folders):
+    """Rows, and the picture of some collages of the first seed above the numbers."""
     rows, shown = retrieval_rows(folders), {TRAINING: {}, UNSEEN: {}}
     first = min(seed for _, seed in folders)
-    splits = {}
-    for (variant, seed), folder in folders.items():
-        own = folder.recipe()
-        grid = own.data.collage.grid
-        if grid not in splits:
-            splits[grid] = load_splits(own)
-        embedder = folder.learner(compile=False).embedder
-        for name, images in ((TRAINING, splits[grid].train), (UNSEEN, splits[grid].test)):
-            pixels, weights = weights_of(embedder, own, images)
+    for (variant, seed), recipe, splits, embedder in opened(folders):
+        for name, images in ((TRAINING, splits.train), (UNSEEN, splits.test)):
+            pixels, weights = weights_of(embedder, recipe, images)
             masks = images.foreground_masks()
             share = foreground_share(weights, masks).mean()
             rows.append((variant, seed, f"weight on the tile, {name}", share))
-            if grid > 1 and seed == first:
+            if recipe.data.collage.grid > 1 and seed == first:
                 chosen = np.linspace(0, len(images) - 1, SHOWN).astype(int)
                 shown[name][variant] = pixels[chosen], weights[chosen], masks[chosen]
-    return rows, shown
+    return rows, {"collage": _picture(rows, shown)}
 
 
-def picture(rows, shown):
-    """Weights over collages of classes of training and never seen, above the numbers."""
+def _picture(rows, shown):
     figure = transparent_figure(8.4, 5.8)
     figure.set_layout_engine("constrained")
     above, below = figure.subfigures(2, 1, height_ratios=[2, 1])
@@ -101,15 +77,17 @@ def picture(rows, shown):
             line[0].set_ylabel(variant, color=INK, fontsize=8)
             for axes, image, weights, mask in zip(line, *drawn, strict=True):
                 _draw_collage(axes, image, weights, mask)
-    quantities = list(dict.fromkeys(quantity for _, _, quantity, _ in rows))
+    names, quantities = (
+        list(dict.fromkeys(column)) for column in list(zip(*rows, strict=True))[::2]
+    )
     for axes, quantity in zip(below.subplots(1, len(quantities)), quantities, strict=True):
         points = {
-            variant: [(position, v) for name, _, q, v in rows if (name, q) == (variant, quantity)]
-            for position, variant in enumerate(VARIANTS)
+            variant: [(place, v) for name, _, q, v in rows if (name, q) == (variant, quantity)]
+            for place, variant in enumerate(names)
         }
         title = f"{quantity} (%)" if "@" in quantity else quantity.replace(", ", ",\n")
         pictures.draw_dots(axes, points, title)
-        axes.set(xlim=(-0.6, len(VARIANTS) - 0.4), xticks=[])
+        axes.set(xlim=(-0.6, len(names) - 0.4), xticks=[])
     pictures.draw_legend(below, axes)
     return figure
 
@@ -123,32 +101,3 @@ def _draw_collage(axes, image, weights, mask):
     axes.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=HIT, linewidth=1.5))
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
-
-
-def main(
-    recipe: tuple[str, ...] = ("experiments/small_collage.yaml",),
-    runs: str = "runs",
-    seeds: tuple[int, ...] = (0, 1, 2),
-    jobs: int = 1,
-    out: str = "experiments/results/studies/collage.csv",
-    figure: str = "docs/figures/collage.png",
-):
-    """GAP and GSP on collages, beside the labelled tile alone.
-
-    Args:
-        recipe: YAML files of the collage, with the loss and the budget.
-        runs: folder of the run folders `small_collage_NAME-SEED`.
-        seeds: seeds of the runs.
-        jobs: runs at the same time.
-        out: CSV file of the numbers.
-        figure: PNG file of the picture.
-    """
-    trained = sweep(recipe, variants(recipe), seeds, runs, jobs)
-    rows, shown = study(titled(trained, VARIANTS))
-    records.write(out, rows)
-    pictures.save(picture(rows, shown), figure)
-    print(records.table(out))
-
-
-if __name__ == "__main__":
-    auto_cli(main, as_positional=False)

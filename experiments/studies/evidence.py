@@ -1,43 +1,47 @@
-"""Trains the rows of experiments/studies/evidence_plan.py and writes their numbers.
+"""All numbers of docs/studies/evidence.md and the table of docs/losses.md.
 
-python experiments/studies/evidence.py [--tables "[collage, cars]"] [--runs FOLDER] [--jobs 2]
+python experiments/run.py evidence [--tables "[collage, cars]"] [--jobs 2]
 
-Each table is a CSV file in experiments/results/evidence, of which evidence_page.py makes a page.
-What a file has is not trained again. Without its lines in the file, a row is measured again from
-its run folder, or trained. Stopped runs continue. Other poolings and the numbers of GSP are chosen
-by the validation classes of seed 0, not by test classes.
+Each table is a CSV file in experiments/results/evidence. What a file has is not trained again.
+Without its lines in the file, a row is measured again from its run folder, or trained. Stopped runs
+continue. Other poolings and the numbers of GSP are chosen by the validation classes of seed 0, not
+by test classes. Pictures with photographs stay in runs/evidence. It needs data/cifar100,
+data/cars196_half, data/grocery and pip install ".[pretrained]".
 """
 
+import itertools
 import shutil
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
+import average_pooling_plane
+import evidence_page
 import evidence_plan as plan
+import heads
+import keras
 import numpy as np
+import pictures
 import records
-from collage import weights_of
-from gsp_gradient import gradient_rows
-from jsonargparse import auto_cli
-from sweep import recipe_of, sweep
+import tensorflow as tf
+import zero_shot_prototypes
+from evidence_page import BY_WEIGHTS, OF_AVERAGE
+from sweep import SHOWN, recipe_of, sweep, weights_of
 
+from gsp_tf.data import training_dataset
 from gsp_tf.evaluation import foreground_share
 from gsp_tf.recipe import Recipe, recipe_values
-from gsp_tf.runs import frozen_metrics, load_splits
+from gsp_tf.runs import features_model, frozen_metrics, load_splits
 
-SHOWN = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
-VALIDATION, DIGEST = "validation MAP@R", "recipe"
-FROZEN = "frozen"
+RESULTS = plan.HERE / "results/evidence"
+VALIDATION, DIGEST, FROZEN = "validation MAP@R", "recipe", "frozen"
 WEIGHED = 512  # test images whose pooling weights are looked at
+BATCHES = 16  # batches of training images whose gradients are looked at
 
 
 class Table:
-    """The numbers of one CSV file. What it lacks is trained, and written as soon as a run ends.
-
-    Args:
-        path: CSV file of `records`.
-        runs: folder of the run folders.
-        jobs: runs at the same time, each with its share of the cores.
-    """
+    """The numbers of one CSV file. What it lacks is trained, and written as soon as a run ends."""
 
     def __init__(self, path, runs, jobs=1):
         self.path, self.runs, self.jobs = Path(path), runs, jobs
@@ -48,29 +52,22 @@ class Table:
         return records.read(self.path) if self.path.exists() else {}
 
     def train(self, files, variants, seeds, more=()):
-        """Train the variants of a recipe with the seeds that the file lacks.
+        """Train variants of a recipe, as `sweep` takes them, with the seeds that the file lacks.
 
-        Args:
-            files: recipe files, as `sweep` takes them.
-            variants: dict from names to options, as `sweep` takes them.
-            seeds: seeds of each variant.
-            more: functions from a variant, its seed and its `RunFolder` to further rows.
-
-        Raises:
-            ValueError: if the file has numbers of another recipe under one of the names.
+        More are functions from a variant, its seed and its `RunFolder` to further rows.
         """
+        digests = {name: digest(files, options) for name, options in variants.items()}
+
+        def ended(key, folder):
+            rows = [row for rows in (run_rows, *more) for row in rows(*key, folder)]
+            records.add(self.path, [(*key, DIGEST, digests[key[0]]), *rows])
+
         for seed in seeds:
-            digests = {name: digest(files, options) for name, options in variants.items()}
             missing = {
                 name: options
                 for name, options in variants.items()
                 if not self._is_measured(name, seed, digests[name])
             }
-
-            def ended(key, folder):
-                rows = [row for rows in (run_rows, *more) for row in rows(*key, folder)]
-                records.add(self.path, [(*key, DIGEST, digests[key[0]]), *rows])  # noqa: B023
-
             sweep(files, missing, [seed], self.runs, self.jobs, ended)
 
     def _is_measured(self, name, seed, wanted):
@@ -83,12 +80,8 @@ class Table:
         return found is not None
 
     def best(self, names, count=1):
-        """The names with the highest validation MAP@R, whatever stands before them.
-
-        Args:
-            names: ends of names of variants, such as "gap" of "cars_c2-gap".
-            count: how many to return, the best first.
-        """
+        """The ends of names, such as "gap" of "cars_c2-gap", with the highest validation MAP@R,
+        whatever stands before them."""
         found = {name: [] for name in names}
         for variant, row in self.values.items():
             name = variant.partition("-")[2]
@@ -100,12 +93,7 @@ class Table:
         return sorted(found, key=lambda name: -np.mean(found[name]))[:count]
 
     def frozen(self, name, recipe):
-        """Measure the network of a recipe without training, unless the file has it.
-
-        Args:
-            name: prefix of the rows of a table.
-            recipe: recipe of the table.
-        """
+        """Measure the network of a recipe without training, unless the file has it."""
         variant = f"{name}-{FROZEN}"
         if variant not in self.values:
             found = frozen_metrics(recipe).means()
@@ -115,12 +103,7 @@ class Table:
 
 def digest(files, options):
     """A number that tells recipes apart by what they change of the defaults, but for the place of
-    their data.
-
-    Args:
-        files: recipe files, as `sweep` takes them.
-        options: list of str, as `sweep` takes them.
-    """
+    their data."""
     values = recipe_values(recipe_of(files, options, resolve=False))
     values["data"].pop("path")
     changed = sorted(set(_leaves(values)) - set(_leaves(recipe_values(Recipe()))))
@@ -137,13 +120,7 @@ def _leaves(value, place=()):
 
 
 def run_rows(variant, seed, folder):
-    """Rows of `records.write`: retrieval, validation MAP@R, steps, spread of pooling weights.
-
-    Args:
-        variant: name of the row.
-        seed: its seed.
-        folder: complete `RunFolder`.
-    """
+    """Rows of a run: retrieval, validation MAP@R, steps, spread of pooling weights."""
     metrics, steps = folder.metrics(), folder.recipe().training.steps_per_epoch
     values = {name: 100 * metrics["test"][key] for name, key in SHOWN.items()}
     values |= {
@@ -154,6 +131,81 @@ def run_rows(variant, seed, folder):
     if metrics.get("pooling_weights"):
         values["deviation of weights"] = metrics["pooling_weights"]["std"]
     return [(variant, seed, *item) for item in values.items()]
+
+
+def gradient_norms(features, labels, pooling, after, loss):
+    """Norms of the gradient of a loss at local features, by three ways.
+
+    The pooled feature `Σ_j p_j f_j` (eq. 4.1 of the GSP paper) depends on a local feature f_j
+    directly, and by the weights p, which problem (P2) finds from all features. Returned are the
+    norms by the weights alone, by the features with fixed weights, and with the weights of an
+    average, which are fixed too.
+
+    Args:
+        features: local features `(B, h, w, C)`, the input of `pooling`.
+        labels: class of each image, `(B,)`.
+        pooling: layer with `pooling_weights`.
+        after: function from pooled features `(B, C)` to embeddings `(B, D)`.
+        loss: loss of labels and embeddings.
+    """
+
+    def gradient(weigh):
+        with tf.GradientTape() as tape:
+            tape.watch(features)
+            pooled = tf.reduce_sum(weigh(features)[..., None] * features, axis=(1, 2))
+            value = loss(labels, after(pooled))
+        return tape.gradient(value, features)
+
+    weights = pooling.pooling_weights(features)
+    whole, direct = gradient(pooling.pooling_weights), gradient(lambda _: weights)
+    average = tf.ones_like(weights) / tf.cast(tf.size(weights[0]), weights.dtype)
+    ways = whole - direct, direct, gradient(lambda _: average)
+    return [float(tf.norm(way)) for way in ways]
+
+
+def gradient_rows(variant, seed, folder):
+    """Rows of a run of GSP: the gradient of the last model over batches of training images."""
+    recipe = folder.recipe()
+    if recipe.pooling.name != "gsp":
+        return []
+    learner, data = folder.learner(compile=False), recipe.data
+    local, pooling = features_model(learner.embedder)
+    ends = (keras.tree.flatten(layer.output)[0] for layer in (pooling, learner.embedder))
+    after = keras.Model(*ends)
+    sizes = data.image_size, data.classes_per_batch, data.images_per_class
+    batches = training_dataset(load_splits(recipe).train, *sizes, seed=recipe.seed)
+    norms = [
+        gradient_norms(local(images), labels, pooling, after, learner.embedding_loss)
+        for images, labels in itertools.islice(batches, BATCHES)
+    ]
+    by_weights, direct, average = np.mean(norms, axis=0)
+    values = {BY_WEIGHTS: by_weights / direct, OF_AVERAGE: direct / average}
+    return [(variant, seed, *item) for item in values.items()]
+
+
+def weight_rows(variant, seed, folder):
+    """Rows of a run of GSP with the first seed on canvases: the share of the pooling weight that
+    falls on the cars."""
+    recipe = folder.recipe()
+    if recipe.pooling.name != "gsp" or seed != plan.SEEDS[0]:
+        return []
+    images = load_splits(recipe).test
+    chosen = np.linspace(0, len(images) - 1, WEIGHED).astype(int)
+    embedder = folder.learner(compile=False).embedder
+    _, weights = weights_of(embedder, recipe, images, chosen)
+    share = foreground_share(weights, images.foreground_masks(chosen)).mean()
+    return [(variant, seed, "weight on the object", share)]
+
+
+def gain_rows(variant, seed, folder):
+    """Rows of the frozen network with a linear head, and what a run has more than both, query by
+    query."""
+    metrics = folder.metrics()
+    low, high = metrics["gain_intervals"]["map_at_r"]
+    found = {"gain": metrics["gain"]["map_at_r"], "gain from": low, "gain to": high}
+    found["over a linear head"] = metrics["gain_over_head"]["map_at_r"]
+    head = [(plan.LINEAR, 0, name, 100 * metrics["head"][key]) for name, key in SHOWN.items()]
+    return head + [(variant, seed, quantity, 100 * value) for quantity, value in found.items()]
 
 
 def ending(rows, names):
@@ -224,39 +276,19 @@ def dose(table):
 
 def _dose(table, share, size):
     """Rows of one share and size; μ and ε are chosen for each share, at 160 pixels."""
-    grid, prefix = plan.gsp_grid(), plan.dose_name(share, size)
-    rows = plan.dose_rows(share, size)
+    prefix, rows = plan.dose_name(share, size), plan.dose_rows(share, size)
     table.frozen(prefix, recipe_of(plan.CANVAS, next(iter(rows.values()))))
-    searched = ending(plan.dose_rows(share), grid)
+    searched = ending(plan.dose_rows(share), plan.GRID)
     table.train(plan.CANVAS, searched, plan.SEEDS[:1], [weight_rows])
     found = {name: table.values[name][VALIDATION][plan.SEEDS[0]] for name in searched}
     name = max(found, key=found.get).partition("-")[2]
     wanted = ending(rows, {*plan.RIVALS, plan.DEFAULT, plan.SHARP, name})
     table.train(plan.CANVAS, wanted, plan.SEEDS, [weight_rows])
     values, shown = table.values[f"{prefix}-{name}"], f"{prefix}-{plan.BEST}"
-    values |= {quantity: {0: v} for quantity, v in zip("με", grid[name], strict=True)}
+    values |= {quantity: {0: v} for quantity, v in zip("με", plan.GRID[name], strict=True)}
     records.add(
         table.path, [(shown, s, q, v) for q, by_seed in values.items() for s, v in by_seed.items()]
     )
-
-
-def weight_rows(variant, seed, folder):
-    """Rows of `records.write`: the share of the pooling weight of GSP that falls on the cars.
-
-    Args:
-        variant: name of the row.
-        seed: its seed; the first seed alone is looked at.
-        folder: complete `RunFolder` of a recipe with canvases.
-    """
-    recipe = folder.recipe()
-    if recipe.pooling.name != "gsp" or seed != plan.SEEDS[0]:
-        return []
-    images = load_splits(recipe).test
-    chosen = np.linspace(0, len(images) - 1, WEIGHED).astype(int)
-    embedder = folder.learner(compile=False).embedder
-    _, weights = weights_of(embedder, recipe, images, chosen)
-    share = foreground_share(weights, images.foreground_masks(chosen)).mean()
-    return [(variant, seed, "weight on the object", share)]
 
 
 def tuning(table):
@@ -267,70 +299,59 @@ def tuning(table):
     table.train(plan.WHOLE, rows, plan.SEEDS[:1], [gain_rows])
 
 
-def gain_rows(variant, seed, folder):
-    """Rows of `records.write`: the frozen network with a linear head, and what a run has more than
-    both, query by query.
-
-    Args:
-        variant: name of the row.
-        seed: its seed.
-        folder: complete `RunFolder` of a recipe with pretrained weights.
-    """
-    metrics = folder.metrics()
-    low, high = metrics["gain_intervals"]["map_at_r"]
-    found = {"gain": metrics["gain"]["map_at_r"], "gain from": low, "gain to": high}
-    found["over a linear head"] = metrics["gain_over_head"]["map_at_r"]
-    head = [(plan.LINEAR, 0, name, 100 * metrics["head"][key]) for name, key in SHOWN.items()]
-    return head + [(variant, seed, quantity, 100 * value) for quantity, value in found.items()]
-
-
 def losses(table):
     """Table 8: every loss under one budget, three seeds of those with the best validation."""
     _bring_classifier()
     tables = (plan.CARS, plan.loss_rows("cars")), (plan.COLLAGE, plan.loss_rows("collage"))
     for files, rows in tables:
-        name = next(iter(rows)).partition("-")[0]
-        table.frozen(name, recipe_of(files, []))
+        table.frozen(next(iter(rows)).partition("-")[0], recipe_of(files, []))
         table.train(files, rows, plan.SEEDS[:1])
     chosen = table.best(plan.class_losses(), 6)
     for files, rows in tables:
         table.train(files, ending(rows, chosen), plan.SEEDS[1:])
 
 
+def ladder(table):
+    """The rungs of `gsp-tf train FOLDER`."""
+    subprocess.run([sys.executable, Path(__file__).with_name("ladder.py")], check=True)
+
+
+def zero_shot(table):
+    """The study zero_shot_prototypes on CIFAR-100."""
+    files, runs = (str(plan.OWN / "zero_shot.yaml"),), str(table.runs)
+    _write(table, *zero_shot_prototypes.study(files, runs, jobs=table.jobs))
+
+
+def plane(table):
+    """The study average_pooling_plane with another network."""
+    _write(table, *average_pooling_plane.study(backbone="resnet20"))
+
+
+def _write(table, rows, drawn):
+    records.write(table.path, rows)
+    for name, figure in drawn.items():
+        pictures.save(figure, Path(table.runs, f"{name}.png"))
+
+
 TABLES = {
-    "collage": collage,
-    "poolings": poolings,
-    "causes": causes,
-    "cars": cars,
-    "ccp": ccp,
-    "dose": dose,
-    "tuning": tuning,
-    "losses": losses,
+    **{of.__name__: of for of in (collage, poolings, causes, cars, ccp, dose, tuning, losses)},
+    "heads": lambda table: heads.study(),
+    "ladder": ladder,
+    "zero_shot": zero_shot,
+    "average_pooling_plane": plane,
 }
 
 
-def main(
+def study(
     tables: tuple[str, ...] = tuple(TABLES),
     runs: str = "runs/evidence",
     jobs: int = 1,
-    results: str = "experiments/results/evidence",
+    results: str = str(RESULTS),
 ):
-    """Trains what is missing of some tables, and writes their numbers.
-
-    Args:
-        tables: names of `TABLES`.
-        runs: folder of the run folders.
-        jobs: runs at the same time, each with its share of the cores.
-        results: folder of the CSV files.
-    """
+    """Trains what is missing of some tables, writes their numbers, and the pages with them."""
     unknown = sorted(set(tables) - set(TABLES))
     if unknown:
         raise ValueError(f"tables must be among {', '.join(TABLES)}; received {unknown}.")
     for name in tables:
-        table = Table(Path(results, f"{name}.csv"), runs, jobs)
-        TABLES[name](table)
-        print(table.path)
-
-
-if __name__ == "__main__":
-    auto_cli(main, as_positional=False)
+        TABLES[name](Table(Path(results, f"{name}.csv"), runs, jobs))
+        evidence_page.write(results)

@@ -1,6 +1,6 @@
-"""Makes the tables and the figure of docs/studies/evidence.md, and the table of docs/losses.md.
+"""Tables and the figure of docs/studies/evidence.md, and the table of docs/losses.md.
 
-python experiments/studies/evidence_page.py [--results FOLDER] [--figure FILE.png]
+python experiments/studies/evidence_page.py
 
 Each row has mean ± standard deviation over its seeds, and the mean of its paired differences (the
 same seed, so the same batches, with and without the method) with the 95% interval of Student's t.
@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import records
-from evidence_plan import BEST, DEFAULT, RIVALS, SHARE_OF_SIZES, SHARES, SIZES, dose_name
-from gsp_gradient import BY_WEIGHTS, OF_AVERAGE
-from jsonargparse import auto_cli
+from evidence_plan import BEST, DEFAULT, HERE, RIVALS, SHARE_OF_SIZES, SHARES, SIZES, dose_name
 from pictures import save
+from records import percent
 from scipy import stats
 
 from gsp_tf._files import replace_text
@@ -23,6 +22,8 @@ from gsp_tf.visual import INK, run_style, transparent_figure
 
 BEGIN, END = "<!-- evidence_page.py writes from here -->\n", "<!-- to here -->\n"
 MAP = "MAP@R"
+BY_WEIGHTS, OF_AVERAGE = "gradient by weights / by features", "by features / of GAP"
+DOCS = HERE.parent / "docs"
 FIGURE = (
     "![GSP compared with other poolings by the share of the object](../figures/evidence_dose.png)"
 )
@@ -81,17 +82,8 @@ OTHER_BASELINES = {
 
 
 def interval(first, second, confidence=0.95):
-    """Mean of paired differences and half of its confidence interval by Student's t.
-
-    Args:
-        first: dict from seed to number.
-        second: the numbers to subtract, for the same seeds or others.
-        confidence: probability of the interval.
-
-    Returns:
-        mean over the shared seeds, and half a width, `None` with fewer than two; `None` if there
-        is no shared seed.
-    """
+    """Mean of the differences of two dicts from seed to number, and half of its confidence interval
+    by Student's t: `None` for one shared seed. Without a shared seed this is `None`."""
     shared = sorted(set(first) & set(second))
     if not shared:
         return None
@@ -104,35 +96,15 @@ def interval(first, second, confidence=0.95):
 
 
 def shown_interval(found):
-    """`+0.12 ± 0.30` of `interval`, or an empty text.
-
-    Args:
-        found: as `interval` returns.
-    """
+    """`+0.12 ± 0.30` of `interval`, or an empty text."""
     if found is None:
         return ""
     mean, half = found
     return f"{mean:+.2f}" if half is None else f"{mean:+.2f} ± {half:.2f}"
 
 
-def percent(values):
-    """`mean ± standard deviation` of percents with two decimals.
-
-    Args:
-        values: numbers, one a seed.
-    """
-    values = list(values)
-    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.2f}{deviation}"
-
-
 def quantity(row, name):
-    """Mean and deviation over the seeds of one of `COLUMNS`; a gain with its interval.
-
-    Args:
-        row: dict from quantity to a dict from seed to value.
-        name: name of the quantity.
-    """
+    """Mean and deviation over the seeds of one of `COLUMNS`; a gain with its interval."""
     if name not in row:
         return ""
     if name != "gain":
@@ -142,12 +114,7 @@ def quantity(row, name):
 
 
 def baseline_of(table, variant):
-    """The variant that a variant is compared with: the same group with the plain method.
-
-    Args:
-        table: name of a table.
-        variant: name such as "cars_c2-gsp-zs", with its group before the first hyphen.
-    """
+    """The variant that a variant is compared with: the same group with the plain method."""
     plain = f"{variant.partition('-')[0]}-{BASELINES.get(table, 'gap')}"
     return OTHER_BASELINES.get(variant, plain)
 
@@ -169,17 +136,11 @@ def label(variant):
 
 
 def markdown(table, values):
-    """Markdown table of the numbers of a table.
-
-    Args:
-        table: name of the table.
-        values: as `records.read` returns.
-    """
+    """Markdown table of the numbers of a table."""
     plain = NAMES.get(BASELINES.get(table, "gap"), "plain training")
     more = COLUMNS.get(table, ())
     of = "picture" if table == "dose" else "loss"
-    header = [of, "method", "P@1", MAP, f"{MAP}: difference from {plain}", *more, "seeds"]
-    lines = [header, ["---"] * len(header)]
+    lines = [[of, "method", "P@1", MAP, f"{MAP}: difference from {plain}", *more, "seeds"]]
     variants = sorted(values, key=_place_on_canvas) if table == "dose" else values
     for variant in variants:
         row = values[variant]
@@ -190,7 +151,7 @@ def markdown(table, values):
         measured = percent(row["P@1"].values()), percent(row[MAP].values())
         seeds = "" if variant.endswith("frozen") else records.shown_seeds(sorted(row[MAP]))
         lines.append([*label(variant), *measured, shown_interval(difference), *cells, seeds])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return records.markdown(lines)
 
 
 def _place_on_canvas(variant):
@@ -201,13 +162,8 @@ def _place_on_canvas(variant):
 
 
 def losses_markdown(values):
-    """Markdown table of the losses: their numbers on Cars196 and Cifar Collage side by side.
-
-    Args:
-        values: as `records.read` returns, of the table losses.
-    """
-    header = ["`loss.name`", "Cars196 P@1", f"Cars196 {MAP}", "Collage P@1", f"Collage {MAP}"]
-    lines = [header, ["---"] * len(header)]
+    """Markdown table of the losses: their numbers on Cars196 and Cifar Collage side by side."""
+    lines = [["`loss.name`", "Cars196 P@1", f"Cars196 {MAP}", "Collage P@1", f"Collage {MAP}"]]
     names = dict.fromkeys(variant.partition("-")[2] for variant in values)
     for name in sorted(
         names, key=lambda name: -statistics.mean(values[f"losses_cars-{name}"][MAP].values())
@@ -215,21 +171,11 @@ def losses_markdown(values):
         rows = (values.get(f"losses_{data}-{name}", {}) for data in ("cars", "collage"))
         cells = [percent(row[q].values()) if row else "" for row in rows for q in ("P@1", MAP)]
         lines.append(["the network alone" if name == "frozen" else f"`{name}`", *cells])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return records.markdown(lines)
 
 
 def gains(values, method, rival, places):
-    """Differences of MAP@R between GSP and a rival at each share or size.
-
-    Args:
-        values: as `records.read` returns, of the table dose.
-        method: DEFAULT or BEST.
-        rival: one of `RIVALS`.
-        places: list of `(x, prefix of the names)`.
-
-    Returns:
-        list of `(x, mean, half of the interval or 0)`, without what is not there.
-    """
+    """Differences of MAP@R between GSP and a rival at each share or size."""
     found = []
     for x, prefix in places:
         rows = [values.get(f"{prefix}-{name}", {}) for name in (method, rival)]
@@ -246,14 +192,7 @@ def is_shown(values):
 
 
 def picture(values):
-    """How far GSP is ahead of each rival, by the share of the object and the size of the picture.
-
-    Args:
-        values: as `records.read` returns, of the table dose.
-
-    Returns:
-        matplotlib Figure.
-    """
+    """How far GSP is ahead of each rival, by the share of the object and the size of pictures."""
     figure = transparent_figure(10, 6.2)
     figure.set_layout_engine("constrained")
     shares = [(100 * share, dose_name(share)) for share in sorted(SHARES)]
@@ -297,12 +236,7 @@ def _draw_gains(axes, found, place, name):
 
 
 def page(text, results):
-    """The text of the page with its tables written again.
-
-    Args:
-        text: Markdown with the two marks.
-        results: folder of the CSV files; tables without one are left out.
-    """
+    """The text of the page with its tables written again."""
     parts = []
     for table, title in TITLES.items():
         path = Path(results, f"{table}.csv")
@@ -323,29 +257,17 @@ def between_marks(text, written):
     return page
 
 
-def main(
-    results: str = "experiments/results/evidence",
-    page_file: str = "docs/studies/evidence.md",
-    losses_file: str = "docs/losses.md",
-    figure: str = "docs/figures/evidence_dose.png",
-):
-    """Writes the tables into the page, and the figure.
-
-    Args:
-        results: folder of the CSV files.
-        page_file: Markdown file to change.
-        losses_file: Markdown file that takes the table of losses.
-        figure: PNG file to write.
-    """
-    replace_text(page_file, page(Path(page_file).read_text("utf-8"), results))
-    losses = Path(results, "losses.csv")
-    if losses.exists():
-        text = Path(losses_file).read_text("utf-8")
-        replace_text(losses_file, between_marks(text, losses_markdown(records.read(losses)) + "\n"))
+def write(results=HERE / "results/evidence"):
+    """Write the tables of a folder of CSV files into the pages, and draw the figure."""
+    evidence, losses = DOCS / "studies/evidence.md", DOCS / "losses.md"
+    replace_text(evidence, page(evidence.read_text("utf-8"), results))
+    if Path(results, "losses.csv").exists():
+        table = losses_markdown(records.read(Path(results, "losses.csv")))
+        replace_text(losses, between_marks(losses.read_text("utf-8"), table + "\n"))
     dose = Path(results, "dose.csv")
     if dose.exists() and is_shown(records.read(dose)):
-        save(picture(records.read(dose)), figure)
+        save(picture(records.read(dose)), DOCS / "figures/evidence_dose.png")
 
 
 if __name__ == "__main__":
-    auto_cli(main, as_positional=False)
+    write()

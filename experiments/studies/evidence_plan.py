@@ -1,18 +1,17 @@
-"""What experiments/evidence.sh trains: the rows of each table, as files and options of recipes.
+"""The rows of each table of the study evidence, as files and options of recipes.
 
-A row is a list for `sweep.sweep`: recipe files and command-line options, laid over the files of its
-table. Numbers are those of the papers where the files cite them.
+A row is a list for `sweep`: recipe files and options, laid over the files of its table. Numbers are
+those of the papers where the files cite them.
 """
 
-from pathlib import Path
+from sweep import HERE
 
 from gsp_tf._names import NAMES
 from gsp_tf.recipe import ClassRecipe, parameters
 
-HERE = Path(__file__).parents[1]
 METHODS, OWN = HERE / "methods", HERE / "evidence"
 WHOLE = (OWN / "cars.yaml",)
-CARS = (OWN / "cars.yaml", OWN / "features.yaml")
+CARS = (*WHOLE, OWN / "features.yaml")
 CANVAS = (*CARS, OWN / "canvas.yaml")
 COLLAGE = (HERE / "benchmarks/cifar_collage.yaml", OWN / "collage.yaml")
 CLASSIFIER = HERE / "resnet20_cifar100.yaml"
@@ -36,29 +35,27 @@ LINEAR = "tuning-linear-frozen"  # the frozen network with a head that is comput
 LONGER = ("plain-1200", "ccp-1200")  # rows of CCP with three seeds, too
 PATIENT = 10_000  # epochs: a patience that never ends a problem
 MEMORY = 73 * 8  # embeddings: as many as 8 proxies of each training class (section 3.3.2.1)
+PRINTED = ["--zero_shot.scale=1", "--zero_shot.reduction=sum_of_means"]
+"""L_ZS as eq. 4.4 of the GSP paper prints it. The recipes have the form of the authors' program."""
+HALF_COLLAGE = [
+    "--training.steps_per_epoch=100",
+    "--backbone.frozen_to=stage_2",
+    "--data.feature_cache=runs/features",
+]
+"""Half of the steps, the last stage alone trains: options of the tables with many rows."""
+MULTIPLIERS = "--training.learning_rate_multipliers="
 
 
-def pooled(name, adapt_batches=16):
-    """Options of a pooling of `POOLINGS`: it reads the backbone's features, before the linear map.
-
-    Args:
-        name: name of the pooling in a recipe.
-        adapt_batches: batches that give the initial prototypes, where there are any.
-    """
+def pooled(name):
+    """Options of a pooling: it reads the backbone's features, before the linear map."""
     options = ["--embedding.position=after_pooling", f"--pooling.name={name}"]
     if name in ("net_vlad", "optimal_transport"):
-        options.append(f"--training.adapt_batches={adapt_batches}")
+        options.append("--training.adapt_batches=16")
     return options
 
 
 def crossed(table, losses, options):
-    """Rows of a table: each loss with each of the options.
-
-    Args:
-        table: what the names of the rows begin with.
-        losses: files and options of each loss by name.
-        options: lists of options by name.
-    """
+    """Rows of a table: the files and options of each loss with each of the options."""
     return {
         f"{table}_{loss}-{name}": [*files, *added]
         for loss, files in losses.items()
@@ -66,13 +63,7 @@ def crossed(table, losses, options):
     }
 
 
-def collage_losses():
-    """Files of the losses on Cifar Collage by name."""
-    return {name: [str(METHODS / f"cifar_collage/{name}.yaml")] for name in ("c2", "pnca")}
-
-
-PRINTED = ["--zero_shot.scale=1", "--zero_shot.reduction=sum_of_means"]
-"""L_ZS as eq. 4.4 of the GSP paper prints it. The recipes have the form of the authors' program."""
+COLLAGE_LOSSES = {name: [str(METHODS / f"cifar_collage/{name}.yaml")] for name in ("c2", "pnca")}
 
 
 def collage_gsp(weight=0, form=()):
@@ -80,23 +71,12 @@ def collage_gsp(weight=0, form=()):
     return [str(METHODS / "cifar_collage/gsp.yaml"), f"--zero_shot.weight={weight}", *form]
 
 
-HALF_COLLAGE = [
-    "--training.steps_per_epoch=100",
-    "--backbone.frozen_to=stage_2",
-    "--data.feature_cache=runs/features",
-]
-"""Half of the steps, the last stage alone trains: options of the tables with many rows."""
-
-
 def collage_rows():
     """Table 1: every row of Fig. 3b of the GSP paper, with both losses."""
-    options = {
-        "gap": [],
-        "gsp": collage_gsp(),
-        "gsp-zs": collage_gsp(0.5, PRINTED),
-        "tile": ["--data.collage.grid=1", "--data.image_size=32"],
-    }
-    return crossed("collage", collage_losses(), options)
+    tile = ["--data.collage.grid=1", "--data.image_size=32"]
+    gsp, zero_shot = collage_gsp(), collage_gsp(0.5, PRINTED)
+    options = {"gap": [], "gsp": gsp, "gsp-zs": zero_shot, "tile": tile}
+    return crossed("collage", COLLAGE_LOSSES, options)
 
 
 def cause_rows():
@@ -119,17 +99,17 @@ def cause_rows():
         "gsp-0.2-50": [*gsp, "--pooling.entropy_smoothing=50"],
         "gsp-16-prototypes": [*gsp, "--pooling.num_prototypes=16"],
         "gsp-random-prototypes": [*gsp, "--training.adapt_batches=0"],
-        "gsp-fast-prototypes": [*gsp, "--training.learning_rate_multipliers={prototypes: 10}"],
-        "gsp-slow-prototypes": [*gsp, "--training.learning_rate_multipliers={prototypes: 0.1}"],
+        "gsp-fast-prototypes": [*gsp, f"{MULTIPLIERS}{{prototypes: 10}}"],
+        "gsp-slow-prototypes": [*gsp, f"{MULTIPLIERS}{{prototypes: 0.1}}"],
         "gsp-after": [*gsp, "--embedding.position=after_pooling"],
     }
-    return crossed("causes", {"c2": collage_losses()["c2"]}, _halved(options))
+    return crossed("causes", {"c2": COLLAGE_LOSSES["c2"]}, _halved(options))
 
 
 def pooling_rows():
     """Table 2: the 15 poolings of Fig. 5.12 of the thesis on Cifar Collage, with both losses."""
     options = {"gap": [], "gsp": collage_gsp()} | {name: pooled(name) for name in POOLINGS}
-    return crossed("poolings", collage_losses(), _halved(options))
+    return crossed("poolings", COLLAGE_LOSSES, _halved(options))
 
 
 def _halved(options):
@@ -137,15 +117,13 @@ def _halved(options):
     return {name: [*HALF_COLLAGE, *added] for name, added in options.items()}
 
 
-def cars_losses():
-    """Files and options of the losses on Cars196 by name; proxies take one image of a class."""
-    one_image = ["--data.classes_per_batch=64"]
-    return {
-        "c2": [str(METHODS / "cars196/c2.yaml")],
-        "ms": [str(METHODS / "cars196/ms.yaml")],
-        "pnca": [str(METHODS / "pnca.yaml"), *one_image],
-        "pa": [str(METHODS / "pa.yaml"), *one_image],
-    }
+ONE_IMAGE = ["--data.classes_per_batch=64"]  # proxies take one image of a class
+CARS_LOSSES = {
+    "c2": [str(METHODS / "cars196/c2.yaml")],
+    "ms": [str(METHODS / "cars196/ms.yaml")],
+    "pnca": [str(METHODS / "pnca.yaml"), *ONE_IMAGE],
+    "pa": [str(METHODS / "pa.yaml"), *ONE_IMAGE],
+}
 
 
 def cars_gsp(loss, weight=0):
@@ -162,7 +140,7 @@ def cars_gsp(loss, weight=0):
 def cars_rows():
     """Table 3: GAP, GSP and GSP with the zero-shot loss, with each loss."""
     rows = {}
-    for loss, files in cars_losses().items():
+    for loss, files in CARS_LOSSES.items():
         options = {"gap": [], "gsp": cars_gsp(loss), "gsp-zs": cars_gsp(loss, 0.1)}
         rows |= crossed("cars", {loss: files}, options)
     return rows
@@ -170,34 +148,28 @@ def cars_rows():
 
 def sharp_rows():
     """Table 3: GSP that selects, with the numbers that lose nothing where cars fill pictures."""
+    sharp = "--pooling.entropy_smoothing=20"
     return {
-        f"cars_{loss}-{SHARP}": [
-            *cars_losses()[loss],
-            *cars_gsp(loss),
-            "--pooling.entropy_smoothing=20",
-        ]
+        f"cars_{loss}-{SHARP}": [*CARS_LOSSES[loss], *cars_gsp(loss), sharp]
         for loss in ("c2", "pa")
     }
 
 
 def whole_rows():
     """Table 3: two rows that train the whole network, from the photographs."""
-    return {
-        name.replace("cars", "whole"): cars_rows()[name] for name in ("cars_c2-gap", "cars_c2-gsp")
-    }
+    return {f"whole_c2-{name}": cars_rows()[f"cars_c2-{name}"] for name in ("gap", "gsp")}
 
 
 def cars_pooling_rows(names):
     """Table 3: some of `POOLINGS` with the losses by which they were chosen."""
-    losses = {loss: cars_losses()[loss] for loss in collage_losses()}
+    losses = {loss: CARS_LOSSES[loss] for loss in COLLAGE_LOSSES}
     return crossed("cars", losses, {name: pooled(name) for name in names})
 
 
 def system_rows():
     """Table 3: A-grouping with ProxyNCA++, CRT and two heads with the losses of their papers."""
-    pnca = cars_losses()["pnca"]
     return {
-        "cars_agrouping": [*pnca, str(OWN / "agrouping.yaml")],
+        "cars_agrouping": [*CARS_LOSSES["pnca"], str(OWN / "agrouping.yaml")],
         "cars_crt": [str(OWN / "crt.yaml")],
         "cars_multihead": [str(OWN / "multihead.yaml")],
     }
@@ -205,98 +177,83 @@ def system_rows():
 
 def fast_head_rows():
     """Table 3: the systems again, their untrained heads at ten times the rate of the network."""
-    proxies = {"cars_agrouping": ", proxies: 100", "cars_multihead": ", proxies: 100"}
+    rates = {name: "{pooling: 10, proxies: 100}" for name in ("cars_agrouping", "cars_multihead")}
     return {
-        f"{name}-fast": [*row, f"--training.learning_rate_multipliers={{pooling: 10{more}}}"]
+        f"{name}-fast": [*row, MULTIPLIERS + rates.get(name, "{pooling: 10}")]
         for name, row in system_rows().items()
-        for more in [proxies.get(name, "")]
     }
+
+
+CCP = str(METHODS / "ccp.yaml")
+SINGLE = [CCP, "--ccp.max_projections=1", f"--ccp.patience={PATIENT}"]
+CCP_LOSSES = {loss: [*CARS_LOSSES[loss], str(OWN / "ccp.yaml")] for loss in ("c2", "ms")}
 
 
 def ccp_rows():
     """Table 4: each loss by itself, with a memory, with one proxy problem and with CCP."""
     memory = [str(METHODS / "xbm.yaml"), f"--loss_wrapper.capacity={MEMORY}"]
-    options = {
-        "plain": [],
-        "memory": [*memory, "--loss_wrapper.warmup_steps=100"],
-        "single": _SINGLE,
-        "ccp": [_CCP],
-    }
-    return crossed("ccp", _ccp_losses(), options)
+    memory.append("--loss_wrapper.warmup_steps=100")
+    options = {"plain": [], "memory": memory, "single": SINGLE, "ccp": [CCP]}
+    return crossed("ccp", CCP_LOSSES, options)
 
 
 def ccp_cause_rows():
     """Table 4: CCP with fast proxies, a larger weight of the batch, more steps, or a trained start.
 
-    The last starts from the plain run of seed 0, which `evidence.py` has trained before.
+    The last starts from the plain run of seed 0, which has been trained before.
     """
-    fast, longer = "--training.learning_rate_multipliers={proxies: 100}", "--training.epochs=48"
+    fast, longer = f"{MULTIPLIERS}{{proxies: 100}}", "--training.epochs=48"
     options = {
-        "single-fast": [*_SINGLE, fast],
-        "ccp-fast": [_CCP, fast],
-        "single-batch": [*_SINGLE, "--ccp.batch_weight=1"],
-        "ccp-batch": [_CCP, "--ccp.batch_weight=1"],
+        "single-fast": [*SINGLE, fast],
+        "ccp-fast": [CCP, fast],
+        "single-batch": [*SINGLE, "--ccp.batch_weight=1"],
+        "ccp-batch": [CCP, "--ccp.batch_weight=1"],
         "plain-1200": [longer],
-        "ccp-1200": [_CCP, longer],
+        "ccp-1200": [CCP, longer],
     }
     after = {
-        f"ccp_{loss}-ccp-after": [*files, _CCP, f"--initial_run=runs/evidence/ccp_{loss}-plain-0"]
-        for loss, files in _ccp_losses().items()
+        f"ccp_{loss}-ccp-after": [*files, CCP, f"--initial_run=runs/evidence/ccp_{loss}-plain-0"]
+        for loss, files in CCP_LOSSES.items()
     }
-    return crossed("ccp", _ccp_losses(), options) | after
-
-
-_CCP = str(METHODS / "ccp.yaml")
-_SINGLE = [_CCP, "--ccp.max_projections=1", f"--ccp.patience={PATIENT}"]
-
-
-def _ccp_losses():
-    return {loss: [*cars_losses()[loss], str(OWN / "ccp.yaml")] for loss in ("c2", "ms")}
+    return crossed("ccp", CCP_LOSSES, options) | after
 
 
 def tuning_rows():
     """Table 7: how much of the network trains, and what holds all of it near its start, with C2."""
-    full = str(OWN / "full.yaml")
-    head = str(OWN / "head.yaml")
+    head, lora, full = (str(OWN / f"{name}.yaml") for name in ("head", "lora", "full"))
+    # A linear map that keeps the dimension of the features and begins as the identity, at the rate
+    # of gsp-tf adapt.
+    wide = ["--embedding.dim=null", "--embedding.position=after_pooling"]
+    wide.append("--training.learning_rate=3e-4")
+    cold = ["--training.warmup_epochs=0", "--training.warmup_steps=0"]
+    even, last = "--training.lowest_layer_multiplier=1", "--training.ema_momentum=0"
     options = {
         "head": [head],
-        "wide-head": [head, *_of_all_features()],
-        "lora": [str(OWN / "lora.yaml")],
+        "wide-head": [head, *wide],
+        "lora": [lora],
         "full": [],
-        "full-warm-up": [full, "--training.lowest_layer_multiplier=1", "--training.ema_momentum=0"],
-        "full-decay": [full, *_without_warm_up(), "--training.ema_momentum=0"],
-        "full-averages": [full, *_without_warm_up(), "--training.lowest_layer_multiplier=1"],
+        "full-warm-up": [full, even, last],
+        "full-decay": [full, *cold, last],
+        "full-averages": [full, *cold, even],
         "full-all": [full],
     }
-    return crossed("tuning", {"c2": cars_losses()["c2"]}, options)
-
-
-def _of_all_features():
-    """A linear map that keeps the dimension of the features and begins as the identity."""
-    rate = "--training.learning_rate=3e-4"  # that of gsp-tf adapt
-    return ["--embedding.dim=null", "--embedding.position=after_pooling", rate]
-
-
-def _without_warm_up():
-    return ["--training.warmup_epochs=0", "--training.warmup_steps=0"]
+    return crossed("tuning", {"c2": CARS_LOSSES["c2"]}, options)
 
 
 def loss_rows(table):
     """Table 8: every loss that takes classes, with the library's numbers; proxies learn at 1e-2.
 
-    Args:
-        table: "cars", or "collage"; fewer steps than its other rows, and less of the network
-            trains.
+    On the table "cars", or "collage"; fewer steps than in their other rows, and less of the network
+    trains.
     """
     factor, budget = {
         "cars": (100, ["--training.epochs=4", "--backbone.frozen_to=block6d_add"]),
         "collage": (10, ["--training.epochs=1", *HALF_COLLAGE]),
     }[table]
-    rates = f"--training.learning_rate_multipliers={{proxies|betas: {factor}}}"
     rows = {}
     for name in class_losses():
         counts = {"num_classes", "num_proxies"} & set(parameters("loss", ClassRecipe(name)))
-        weights = [rates] if counts else []
+        weights = [f"{MULTIPLIERS}{{proxies|betas: {factor}}}"] if counts else []
         rows[f"losses_{table}-{name}"] = [f"--loss.name={name}", *weights, *budget]
     return rows
 
@@ -309,27 +266,20 @@ def class_losses():
     return [name for name in sorted(NAMES["loss"]) if name not in others]
 
 
-def gsp_grid():
-    """Transport ratio μ and entropy smoothing ε of GSP that held-out classes choose from."""
-    chosen = {f"gsp-{ratio:g}-20": (ratio, 20.0) for ratio in (0.15, 0.3, 0.7)}
-    return {DEFAULT: (0.3, 5.0), **chosen}
+GRID = {DEFAULT: (0.3, 5.0), **{f"gsp-{ratio:g}-20": (ratio, 20.0) for ratio in (0.15, 0.3, 0.7)}}
+"""Transport ratio μ and entropy smoothing ε of GSP that held-out classes choose from."""
 
 
 def dose_rows(share, size=160):
-    """Table 6: the rivals of GSP, GSP as printed and with other μ and ε, with C2.
-
-    Args:
-        share: share of the picture that a car covers.
-        size: side of the pictures in pixels.
-    """
+    """Table 6: the rivals of GSP, GSP as printed and with other μ and ε, with C2, on cars that
+    cover a share of pictures of a size."""
     view = [f"--data.image_size={size}", f"--data.canvas.share={share}"]
     rows = {"gap": []} | {name: pooled(name) for name in RIVALS[1:]}
-    for name, (ratio, smoothing) in gsp_grid().items():
+    for name, (ratio, smoothing) in GRID.items():
         numbers = f"--pooling.transport_ratio={ratio}", f"--pooling.entropy_smoothing={smoothing}"
         rows[name] = [*cars_gsp("c2"), *numbers]
-    files = cars_losses()["c2"]
     return {
-        f"{dose_name(share, size)}-{name}": [*files, *options, *view]
+        f"{dose_name(share, size)}-{name}": [*CARS_LOSSES["c2"], *options, *view]
         for name, options in rows.items()
     }
 

@@ -1,12 +1,10 @@
 """Heads of `gsp-tf adapt` on a frozen network, and how they find classes that came later.
 
-python experiments/studies/heads.py [--photographs FOLDER] [--seeds "[0, 1, 2]"]
-
-1,000 photographs are the first 20 of each of the first 50 classes of the folder, Cars196 (half) by
+1,000 photographs are the first 20 of each of the first 50 classes of a folder, Cars196 (half) by
 default. `gsp-tf adapt` trains each head on them with each seed, 10 of the classes test it, and the
-network alone and each head embed 1,200 photographs of the next 60 classes. Writes
-experiments/results/evidence/heads.csv, which docs/pretrained.md sums up. The seconds are those
-of `gsp-tf adapt` as a whole; the first run computes the features of the photographs.
+network alone and each head embed 1,200 photographs of the next 60 classes. The seconds are those of
+`gsp-tf adapt` as a whole; the first run computes the features of the photographs. The table is
+experiments/results/evidence/heads.csv, which docs/pretrained.md sums up.
 """
 
 import os
@@ -17,16 +15,14 @@ import time
 from pathlib import Path
 
 import records
-from jsonargparse import auto_cli
+from sweep import HERE, SHOWN, embedded
 
 from gsp_tf.data import load_folder
 from gsp_tf.evaluation import ranking_metrics
-from gsp_tf.runs import Run, evaluation_batches, pretrained_run
-from gsp_tf.training import embed
+from gsp_tf.runs import Run, pretrained_run
 
-OUT = Path(__file__).parents[1] / "results/evidence/heads.csv"
+OUT = HERE / "results/evidence/heads.csv"
 NETWORK, HEADS = "efficientnet_lite0", ("linear", "mlp", "gsp")
-SHOWN = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
 IMAGES, CLASSES, FURTHER = 20, 50, 60
 
 
@@ -42,16 +38,11 @@ def copied(folder, classes, target):
 
 def on_further(run, images):
     """P@1 and MAP@R of classes that came later, with the ends of their intervals, in percent."""
-    embedded = embed(run.learner.embedder, evaluation_batches(run.recipe, images))
-    means = ranking_metrics(*embedded).means()
+    means = ranking_metrics(*embedded(run.learner.embedder, run.recipe, images)).means()
     return [
         (f"further {shown}{end}", 100 * value)
         for shown, name in SHOWN.items()
-        for end, value in zip(
-            ("", " from", " to"),
-            (means[name].value, means[name].low, means[name].high),
-            strict=True,
-        )
+        for end, value in zip(("", " from", " to"), means[name], strict=True)
     ]
 
 
@@ -67,13 +58,8 @@ def adapted(photos, head, seed):
     return Run(path), [("seconds", seconds), ("processor seconds", busy)]
 
 
-def main(photographs: str = "data/cars196_half", seeds: tuple[int, ...] = (0, 1, 2)):
-    """Trains the heads and writes their numbers.
-
-    Args:
-        photographs: folder with a folder for each class.
-        seeds: seeds of the heads.
-    """
+def study(photographs: str = "data/cars196_half", seeds: tuple[int, ...] = (0, 1, 2)):
+    """Trains the heads and adds their numbers to the table as they come."""
     folder, place = Path(photographs), Path("runs/heads")
     classes = sorted(path.name for path in folder.iterdir() if path.is_dir())
     photos = copied(folder, classes[:CLASSES], place / "photos")
@@ -90,8 +76,3 @@ def main(photographs: str = "data/cars196_half", seeds: tuple[int, ...] = (0, 1,
             records.add(OUT, [(head, seed, *found) for found in rows])
             frozen = [(shown, 100 * metrics["frozen"][name]) for shown, name in SHOWN.items()]
             records.add(OUT, [("network", 0, *found) for found in frozen])
-    print(OUT)
-
-
-if __name__ == "__main__":
-    auto_cli(main, as_positional=False)

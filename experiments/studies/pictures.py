@@ -7,13 +7,7 @@ from gsp_tf.visual import INK, run_style
 
 
 def draw_dots(axes, points, title):
-    """A dot for every seed, a colour and a marker for every variant, on axes from 0 on.
-
-    Args:
-        axes: matplotlib Axes; ticks along x are the caller's.
-        points: dict from variant to `(x, y)` pairs.
-        title: title of the axes.
-    """
+    """A dot for every seed, a colour and a marker for every variant, on axes from 0 on."""
     for position, (variant, pairs) in enumerate(points.items()):
         color, marker = run_style(position)
         axes.plot(*zip(*pairs, strict=True), marker, color=color, ms=5, label=variant)
@@ -34,16 +28,15 @@ def draw_legend(figure, axes):
     )  # fmt: skip
 
 
-def save(figure, path, dpi=150):
-    """Write a figure as PNG, whole or not at all.
+def open_sides(figure):
+    """Leave out the upper and the right line of every panel."""
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
 
-    Args:
-        figure: matplotlib Figure.
-        path: file to write; its folder is made.
-        dpi: pixels per inch.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+
+def save(figure, path):
+    """Write a figure as PNG, whole or not at all."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         metadata = {"Software": None}
-        figure.savefig(temporary, format="png", dpi=dpi, facecolor="white", metadata=metadata)
+        figure.savefig(temporary, format="png", dpi=150, facecolor="white", metadata=metadata)

@@ -1,9 +1,8 @@
-"""Numbers of a study, one value a line, and the table of their means over seeds.
+"""Tables of studies, one value a line: variant, seed, quantity, value.
 
 python experiments/studies/records.py experiments/results/studies/NAME.csv...
 
-prints, for each file, a Markdown table with a row for each variant and a column for each quantity:
-mean ± standard deviation over the seeds.
+prints a Markdown table of each file: mean ± standard deviation over the seeds.
 """
 
 import csv
@@ -15,33 +14,20 @@ from pathlib import Path
 
 from gsp_tf._files import replace_text
 
-FIELDS = ("variant", "seed", "quantity", "value")
-
 
 def write(path, rows):
-    """Write `(variant, seed, quantity, value)` rows, whole or not at all.
-
-    Args:
-        path: file to write; its folder is made.
-        rows: iterable of tuples, values of which are numbers.
-    """
+    """Write rows `(variant, seed, quantity, value)`, whole or not at all."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(FIELDS)
-    for variant, seed, quantity, value in rows:
-        writer.writerow([variant, seed, quantity, f"{value:.6g}"])
+    writer.writerow(("variant", "seed", "quantity", "value"))
+    writer.writerows([*place, f"{value:.8g}"] for *place, value in rows)
     replace_text(path, text.getvalue())
 
 
 def add(path, rows):
-    """Put rows into a file of `write`, which is made if it is not there.
-
-    Args:
-        path: file to write.
-        rows: as `write` takes them; a value of the same variant, seed and quantity is replaced.
-    """
+    """Put rows into a file, made if it is not there; they replace those of the same place."""
     values = read(path) if Path(path).exists() else {}
     for variant, seed, quantity, value in rows:
         values.setdefault(variant, {}).setdefault(quantity, {})[seed] = value
@@ -57,14 +43,7 @@ def add(path, rows):
 
 
 def read(path):
-    """Values of a file.
-
-    Args:
-        path: file of `write`.
-
-    Returns:
-        dict from variant to a dict from quantity to a dict from seed to value, in the file's order.
-    """
+    """Values of a file by variant, quantity and seed, in the file's order."""
     values = defaultdict(lambda: defaultdict(dict))
     with open(path, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -73,11 +52,7 @@ def read(path):
 
 
 def mean_and_deviation(values):
-    """`mean ± standard deviation` of one or more numbers: four digits, and two or the unit.
-
-    Args:
-        values: numbers, one a seed.
-    """
+    """`mean ± standard deviation` of one or more numbers: four digits, and two or the unit."""
     mean = f"{statistics.mean(values):.4g}"
     if len(values) == 1:
         return mean
@@ -85,33 +60,51 @@ def mean_and_deviation(values):
     return f"{mean} ± {deviation:.2g}" if deviation < 100 else f"{mean} ± {deviation:.0f}"
 
 
-def shown_seeds(seeds):
-    """`0, 1, 2`, or `0 to 19` for more than three in a row.
+def percent(values):
+    """`mean ± standard deviation` of percents with two decimals."""
+    values = list(values)
+    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.2f}{deviation}"
 
-    Args:
-        seeds: sorted integers.
-    """
+
+def shown_seeds(seeds):
+    """`0, 1, 2`, or `0 to 19` for more than three in a row."""
     if len(seeds) > 3 and seeds == list(range(seeds[0], seeds[-1] + 1)):
         return f"{seeds[0]} to {seeds[-1]}"
     return ", ".join(map(str, seeds))
 
 
-def table(path):
-    """Markdown table of a file.
+def markdown(lines):
+    """A Markdown table of lists of texts, the first of which is the header."""
+    lines = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
-    Args:
-        path: file of `write`.
-    """
+
+def table(path):
+    """Markdown table of a file: a row for each variant and a column for each quantity."""
     values = read(path)
+    if all("R-precision" in row for row in values.values()):
+        return _table_of_runs(values)
     quantities = list(dict.fromkeys(name for row in values.values() for name in row))
-    lines = [["variant", *quantities, "seeds"], ["---"] * (len(quantities) + 2)]
+    lines = [["variant", *quantities, "seeds"]]
     for variant, row in values.items():
         seeds = sorted({seed for by_seed in row.values() for seed in by_seed})
         cells = [
             mean_and_deviation(row[name].values()) if name in row else "" for name in quantities
         ]
         lines.append([variant, *cells, shown_seeds(seeds)])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(lines)
+
+
+def _table_of_runs(values):
+    """The test metrics of whole runs, with the steps and the best epoch of every seed."""
+    shown = ("P@1", "MAP@R", "R-precision")
+    lines = [["run", "seeds", *shown, "steps", "best epochs"]]
+    for variant, row in values.items():
+        each = [", ".join(f"{v:g}" for v in row[q].values()) for q in ("steps", "best epoch")]
+        means = [percent(row[name].values()) for name in shown]
+        lines.append([variant, ", ".join(map(str, row["P@1"])), *means, *each])
+    return markdown(lines)
 
 
 if __name__ == "__main__":

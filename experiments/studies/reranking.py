@@ -1,22 +1,16 @@
 """Accuracy of re-ranking against its time and bytes, with transport of local features.
 
-python experiments/studies/reranking.py RUN [--split validation] [--tokens 8 16 32] [--out FOLDER]
-
-For one trained run, whose pooling has weights: plain search, the ways of `reranking_metrics`, and
-transport between 8, 16 and 32 local features of two images for several transport ratios μ and
-shares of the first distance. Settings should be chosen on the validation classes (`--split
-validation`), and the numbers be those of the test classes (the default). Writes
-`reranking_NAME_SPLIT.csv` and a figure with the same name.
+For one trained run, whose pooling has weights (`--run`): plain search, the ways of
+`reranking_metrics`, and transport between 8, 16 and 32 local features of two images for several
+transport ratios μ and shares of the first distance. Settings should be chosen on the validation
+classes (`--split validation`), and the numbers be those of the test classes (the default).
 """
 
 import time
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from jsonargparse import auto_cli
-from pictures import save
-from records import read, write
+from sweep import embedded
 
 from gsp_tf.evaluation import (
     ExactSearch,
@@ -27,15 +21,10 @@ from gsp_tf.evaluation import (
     reranking_metrics,
 )
 from gsp_tf.runs import Run, TokenModel, evaluation_batches
-from gsp_tf.training import embed
 from gsp_tf.visual import INK, RUN_COLORS, transparent_figure
 
-ROOT = Path(__file__).parents[2]
-OUT = ROOT / "experiments/results/studies"
-RATIOS = (0.25, 0.5, 0.75, 1.0)
-WEIGHTS = (0.0, 0.5)
-SMOOTHING = 10.0
-DEPTH = 100
+RATIOS, WEIGHTS = (0.25, 0.5, 0.75, 1.0), (0.0, 0.5)
+SMOOTHING, DEPTH = 10.0, 100
 
 
 def quantities(found):
@@ -61,19 +50,8 @@ def transport_costs(indices, sets, ratio, block=64):
 
 
 def transport_metrics(embeddings, labels, sets, ratios=RATIOS, weights=WEIGHTS, depth=DEPTH):
-    """Metrics of transport for each ratio and share of the first distance.
-
-    Args:
-        embeddings: `(N, D)`; each is a query for the others.
-        labels: `(N,)`.
-        sets: `TokenSets` of the images.
-        ratios: transport ratios μ.
-        weights: shares of the first distance.
-        depth: results to re-order.
-
-    Returns:
-        `Reranked` for each `mu RATIO, weight WEIGHT`.
-    """
+    """`Reranked` for each transport ratio and share of the first distance; each of the embeddings
+    is a query for the others, and the first `depth` results are ordered again."""
     _, counts = np.unique(labels, return_counts=True)
     k = min(len(labels) - 1, max(depth, counts.max() - 1))
     start = time.perf_counter()
@@ -97,23 +75,36 @@ def transport_metrics(embeddings, labels, sets, ratios=RATIOS, weights=WEIGHTS, 
     return found
 
 
-def picture(values):
-    """MAP@R against milliseconds and against bytes.
+def study(
+    run: str,
+    split: Literal["test", "validation"] = "test",
+    tokens: list[int] = (8, 16, 32),
+    limit: int | None = None,
+):
+    """Measures a run on a set of its classes, on some images of it with `limit`."""
+    opened = Run(run)
+    images, embedder = getattr(opened.splits, split), opened.learner.embedder
+    if limit is not None and limit < len(images):
+        chosen = np.random.default_rng(0).choice(len(images), limit, replace=False)
+        images = images.subset(np.sort(chosen))
+    model = TokenModel(embedder, max(tokens))
+    embeddings, labels = embedded(embedder, opened.recipe, images)
+    sets = model.embed(evaluation_batches(opened.recipe, images))
+    found = reranking_metrics(embeddings, labels, at=(1,))
+    for count in sorted({min(count, model.k) for count in tokens}):
+        few = TokenSets(*(values[:, :count] for values in sets))
+        for name, of_method in transport_metrics(embeddings, labels, few).items():
+            found[f"{count} tokens, {name}"] = of_method
+    seed = opened.recipe.seed
+    return [(name, seed, *q) for name, of in found.items() for q in quantities(of).items()], {}
 
-    Args:
-        values: as `records.read` returns.
 
-    Returns:
-        matplotlib Figure.
-    """
+def draw(values):
+    """MAP@R against milliseconds and against bytes."""
     figure = transparent_figure(10, 4)
     figure.set_layout_engine("constrained", wspace=0.06)
-    for axes, name, label in zip(
-        figure.subplots(1, 2, sharey=True),
-        ("ms", "bytes"),
-        ("milliseconds per query", "bytes per image"),
-        strict=True,
-    ):
+    shown = {"ms": "milliseconds per query", "bytes": "bytes per image"}
+    for axes, (name, label) in zip(figure.subplots(1, 2, sharey=True), shown.items(), strict=True):
         for variant, row in values.items():
             is_transport = "tokens" in variant
             for seed, value in row["MAP@R"].items():
@@ -123,48 +114,4 @@ def picture(values):
         axes.set(xscale="log", xlabel=label)
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel("MAP@R (%), transport in the second colour")
-    return figure
-
-
-def main(
-    run: str,
-    split: Literal["test", "validation"] = "test",
-    tokens: list[int] = (8, 16, 32),
-    limit: int | None = None,
-    out: str = str(OUT),
-):
-    """Measure, write the numbers and draw them.
-
-    Args:
-        run: folder of a trained run.
-        split: classes to search.
-        tokens: numbers of local features of an image.
-        limit: images to search, chosen at random; all for null.
-        out: folder of the numbers and the figure.
-    """
-    opened = Run(run)
-    images = getattr(opened.splits, split)
-    indices = np.arange(len(images))
-    if limit is not None and limit < len(images):
-        indices = np.sort(np.random.default_rng(0).choice(indices, limit, replace=False))
-    model = TokenModel(opened.learner.embedder, max(tokens))
-    embeddings, labels = embed(
-        opened.learner.embedder, evaluation_batches(opened.recipe, images, indices)
-    )
-    sets = model.embed(evaluation_batches(opened.recipe, images, indices))
-    seed, rows = opened.recipe.seed, []
-    found = reranking_metrics(embeddings, labels, at=(1,))
-    for count in sorted({min(count, model.k) for count in tokens}):
-        few = TokenSets(*(values[:, :count] for values in sets))
-        for name, of_method in transport_metrics(embeddings, labels, few).items():
-            found[f"{count} tokens, {name}"] = of_method
-    for name, of_method in found.items():
-        rows += [(name, seed, *pair) for pair in quantities(of_method).items()]
-    path = Path(out) / f"reranking_{opened.recipe.name}_{split}.csv"
-    write(path, rows)
-    save(picture(read(path)), path.with_suffix(".png"))
-    print(path)
-
-
-if __name__ == "__main__":
-    auto_cli(main)
+    return {"reranking": figure}

@@ -7,11 +7,17 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from joblib import cpu_count  # of the cores that the process may use
 
 from gsp_tf._files import replacing
 from gsp_tf.recipe import load_recipe
-from gsp_tf.runs import Run, RunFolder
+from gsp_tf.runs import Run, RunFolder, evaluation_batches, load_splits, place_maps
+from gsp_tf.training import embed
+
+HERE = Path(__file__).parents[1]
+SHOWN = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
+TRAINING, UNSEEN = "training classes", "unseen classes"
 
 
 def sweep(files, variants, seeds, runs, jobs=1, ended=lambda key, folder: None):
@@ -19,18 +25,14 @@ def sweep(files, variants, seeds, runs, jobs=1, ended=lambda key, folder: None):
 
     Args:
         files: recipe files, as `gsp-tf train` takes them.
-        variants: dict from the name of a variant to its options, such as
-            `["--pooling.transport_ratio=0.3"]`, and to recipe files of its own.
+        variants: the options of each variant by its name, and recipe files of its own.
         seeds: seeds of each variant.
         runs: folder of the run folders `NAME-SEED`.
         jobs: runs at the same time, each with its share of the cores.
         ended: called with `(variant, seed)` and the `RunFolder` of each run that is complete.
 
     Returns:
-        dict from `(variant, seed)` to the complete `RunFolder`.
-
-    Raises:
-        ValueError: if a folder holds a run of another recipe.
+        the complete `RunFolder` by `(variant, seed)`.
     """
     recipes = {
         (name, seed): recipe_of(files, [*options, f"--name={name}", f"--seed={seed}"])
@@ -55,50 +57,57 @@ def sweep(files, variants, seeds, runs, jobs=1, ended=lambda key, folder: None):
     return folders
 
 
-def recipe_of(files, options, resolve=True):
-    """The recipe of files and options; an option that does not begin with -- is another file.
+def titled_sweep(files, variants, *arguments):
+    """As `sweep`, of variants by their titles: the name of the run and its options."""
+    folders = sweep(files, dict(variants.values()), *arguments)
+    names = {name: title for title, (name, _) in variants.items()}
+    found = {(names[name], seed): folder for (name, seed), folder in folders.items()}
+    return dict(sorted(found.items(), key=lambda item: list(variants).index(item[0][0])))
 
-    Args:
-        files: recipe files, as `gsp-tf train` takes them.
-        options: list of str.
-        resolve: whether defaults of classes are filled in, as in `load_recipe`.
-    """
+
+def recipe_of(files, options, resolve=True):
+    """The recipe of files and options; an option that does not begin with -- is another file."""
     files = [files] if isinstance(files, (str, Path)) else list(files)
     own = [option for option in options if not option.startswith("--")]
     changes = [option for option in options if option not in own]
     return load_recipe([*files, *own], changes, resolve)
 
 
-def titled(folders, variants):
-    """Run folders by the titles of their variants, in the order of the titles.
-
-    Args:
-        folders: as `sweep` returns.
-        variants: dict from title to `(name, options)`.
-
-    Returns:
-        dict from `(title, seed)` to `RunFolder`.
-    """
-    return {
-        (title, seed): folder
-        for title, (wanted, _) in variants.items()
-        for (name, seed), folder in folders.items()
-        if name == wanted
-    }
-
-
 def retrieval_rows(folders):
-    """Rows of `records.write`: P@1 and MAP@R of the test classes in percent.
-
-    Args:
-        folders: as `sweep` returns.
-    """
-    names = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
+    """Rows of a table: P@1 and MAP@R of the test classes in percent."""
     return [
-        (variant, seed, shown, 100 * folder.metrics()["test"][key])
-        for (variant, seed), folder in folders.items()
-        for shown, key in names.items()
+        (*key, shown, 100 * folder.metrics()["test"][name])
+        for key, folder in folders.items()
+        for shown, name in SHOWN.items()
     ]
+
+
+def opened(folders):
+    """Each run with its recipe, its splits, read once for equal data, and its embedder."""
+    splits = []
+    for key, folder in folders.items():
+        recipe = folder.recipe()
+        wanted = recipe.data, recipe.protocol
+        known = [found for data, found in splits if data == wanted]
+        if not known:
+            known = [load_splits(recipe)]
+            splits.append((wanted, known[0]))
+        yield key, recipe, known[0], folder.learner(compile=False).embedder
+
+
+def embedded(embedder, recipe, images):
+    """Embeddings and labels of images."""
+    return embed(embedder, evaluation_batches(recipe, images))
+
+
+def weights_of(embedder, recipe, images, indices=None):
+    """Images `(N, S, S, channels)` and pooling weights `(N, h, w)`, which are uniform for GAP."""
+    batches = [batch.numpy() for batch, _ in evaluation_batches(recipe, images, indices)]
+    maps = [place_maps(embedder, batch).weights for batch in batches]
+    pixels = np.rint(np.concatenate(batches)).astype(np.uint8)
+    if maps[0] is None:
+        return pixels, np.full((len(pixels), 1, 1), 1.0)
+    return pixels, np.concatenate(maps)[..., 0]
 
 
 def _refuse_another(folder, recipe):
@@ -106,12 +115,8 @@ def _refuse_another(folder, recipe):
     if not folder.recipe_path.exists():
         return
     found = folder.recipe()
-    wanted = replace(
-        recipe,
-        name=found.name,
-        data=replace(recipe.data, path=found.data.path),
-    )
-    if found != wanted:
+    data = replace(recipe.data, path=found.data.path)
+    if found != replace(recipe, name=found.name, data=data):
         raise ValueError(
             f"{folder.path} holds a run of another recipe than that of {recipe.name}: choose "
             "another folder with --runs, or remove it."

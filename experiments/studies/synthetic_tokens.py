@@ -1,7 +1,5 @@
 """Average and generalized sum pooling on sets of tokens (GSP, ICCV 2023, Fig. 3a).
 
-python experiments/studies/synthetic_tokens.py [--seeds '[0, 1, 2, 3, 4]'] [--variants '[gap, gsp]']
-
 Sets of 50 tokens of 16 classes, about half of them of a background that all classes share, are
 embedded by pooling learned tokens of two dimensions. MAP@R, P@1 and the share of pairs of classes
 whose convex hulls overlap are taken on sets that were not trained on, of the same classes.
@@ -10,15 +8,11 @@ A finished run is kept in `--runs` and not done again; the numbers written are t
 there. Runs of other sizes need a folder of their own.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import keras
 import numpy as np
-import pictures
-import records
 import tensorflow as tf
-from jsonargparse import auto_cli
 from keras import ops
 from matplotlib.patches import Rectangle
 
@@ -30,45 +24,22 @@ from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.training import MetricLearner, RetrievalEvaluation, embed
 from gsp_tf.visual import INK, class_hulls
 
-VOCABULARY = 4 + 16 * 4
-BACKGROUND = 4
-SET_SIZE = 50
-LIMIT = 0.3
-LEARNING_RATE = 1e-4
-PATIENCE = 30
+ONE_CORE = True  # so that sums do not depend on the number of cores
+
+BACKGROUND, SET_SIZE, LIMIT = 4, 50, 0.3
+VOCABULARY = BACKGROUND + 16 * 4
+LEARNING_RATE, PATIENCE = 1e-4, 30
 CLASSES_PER_BATCH, SETS_PER_CLASS = 16, 4
 TRAIN, VALIDATION, TEST = range(3)
-VALIDATION_SETS = 64
-TEST_SETS = 128
-FRAME = 1.05 * LIMIT
-
-
-@dataclass
-class Variant:
-    """What is trained.
-
-    Args:
-        title: name in the table.
-        pooling: "gap" or "gsp".
-        margin: negative margin of C2, in units of the plane.
-        num_prototypes, transport_ratio, entropy_smoothing: m, μ and ε of GSP.
-    """
-
-    title: str
-    pooling: str
-    margin: float = 0.2
-    num_prototypes: int = 16
-    transport_ratio: float = 0.3
-    entropy_smoothing: float = 20.0
-
-
+VALIDATION_SETS, TEST_SETS = 64, 128
+# The title, and the negative margin of C2 in units of the plane.
 VARIANTS = {
-    "gap": Variant("GAP", "gap"),
-    "gsp": Variant("GSP", "gsp"),
-    "gap_margin": Variant("GAP, margin 0.5", "gap", margin=0.5),
-    "gsp_margin": Variant("GSP, margin 0.5", "gsp", margin=0.5),
+    "gap": ("GAP", 0.2),
+    "gsp": ("GSP", 0.2),
+    "gap_margin": ("GAP, margin 0.5", 0.5),
+    "gsp_margin": ("GSP, margin 0.5", 0.5),
 }
-PICTURES = {"gap", "gsp"}
+PICTURES = ("gap", "gsp")
 
 
 def within_limits(tokens):
@@ -77,29 +48,14 @@ def within_limits(tokens):
 
 
 def token_embedder(variant):
-    """Learned tokens of two dimensions and their pooling: sets `(B, 50)` to `(B, 2)`.
-
-    Args:
-        variant: `Variant`.
-    """
+    """Learned tokens of two dimensions and their pooling: sets `(B, 50)` to `(B, 2)`."""
     anywhere = keras.initializers.RandomUniform(-LIMIT, LIMIT)
-    pooling = (
-        keras.layers.GlobalAveragePooling1D()
-        if variant.pooling == "gap"
-        else GeneralizedSumPooling(
-            variant.num_prototypes,
-            variant.transport_ratio,
-            variant.entropy_smoothing,
-            prototypes_initializer=anywhere.clone(),
-        )
-    )
-    return keras.Sequential(
-        [
-            keras.Input((SET_SIZE,), dtype="int32"),
-            keras.layers.Embedding(VOCABULARY, 2, anywhere, embeddings_constraint=within_limits),
-            pooling,
-        ]
-    )
+    if variant.startswith("gap"):
+        pooling = keras.layers.GlobalAveragePooling1D()
+    else:
+        pooling = GeneralizedSumPooling(16, 0.3, 20.0, prototypes_initializer=anywhere.clone())
+    tokens = keras.layers.Embedding(VOCABULARY, 2, anywhere, embeddings_constraint=within_limits)
+    return keras.Sequential([keras.Input((SET_SIZE,), dtype="int32"), tokens, pooling])
 
 
 def batches(tokens, labels, seed):
@@ -121,12 +77,7 @@ def in_order(tokens, labels):
 
 
 def background_weight(embedder, tokens):
-    """Mean weight of the background in the pooled sets.
-
-    Args:
-        embedder: of `token_embedder`.
-        tokens: sets `(N, 50)`.
-    """
+    """Mean weight of the background in pooled sets `(N, 50)`."""
     embedding, pooling = embedder.layers
     if isinstance(pooling, GeneralizedSumPooling):
         weights = pooling.pooling_weights(embedding(tokens)).numpy()
@@ -138,25 +89,16 @@ def background_weight(embedder, tokens):
 def solve(variant, seed, sets_per_class, max_epochs):
     """Train a variant until validation MAP@R has not risen for 30 epochs; keep the best epoch.
 
-    Args:
-        variant: `Variant`.
-        seed: seed of sets, weights and batches.
-        sets_per_class: training sets of a class; an epoch draws as many sets as there are.
-        max_epochs: end of training whatever happens.
-
-    Returns:
-        dict of arrays: pooled test sets `points (N, 2)`, their `labels (N,)`, the `tokens`
-        `(68, 2)`, and `map_at_r`, `precision_at_1`, `hull_overlap`, `background_weight` and
-        `best_epoch`.
+    An epoch draws as many sets as there are. Returns arrays: pooled test sets `points (N, 2)`,
+    their `labels (N,)`, the `tokens (68, 2)`, and the numbers of the table.
     """
     keras.utils.set_random_seed(seed)
     train = synthetic_token_sets(sets_per_class, seed=(seed, TRAIN))
     validation = synthetic_token_sets(VALIDATION_SETS, seed=(seed, VALIDATION))
     test = synthetic_token_sets(TEST_SETS, seed=(seed, TEST))
     embedder = token_embedder(variant)
-    learner = MetricLearner(
-        embedder, ContrastiveLoss(negative_margin=variant.margin, normalize=False)
-    )
+    loss = ContrastiveLoss(negative_margin=VARIANTS[variant][1], normalize=False)
+    learner = MetricLearner(embedder, loss)
     steps = len(train[1]) // (CLASSES_PER_BATCH * SETS_PER_CLASS)
     learner.compile(keras.optimizers.Adam(LEARNING_RATE), steps_per_execution=min(32, steps))
     stopping = keras.callbacks.EarlyStopping(
@@ -185,7 +127,7 @@ def solve(variant, seed, sets_per_class, max_epochs):
 
 
 def finished(folder):
-    """Runs of a folder as `{(variant, seed): arrays}`, in the order of the variants."""
+    """Runs of a folder by `(variant, seed)`, in the order of the variants."""
     runs = {}
     for name in VARIANTS:
         for path in sorted(Path(folder).glob(f"{name}-*.npz")):
@@ -195,9 +137,9 @@ def finished(folder):
 
 
 def rows(runs):
-    """The numbers of `finished` runs for `records.write`, shares in percent."""
+    """The numbers of `finished` runs, shares in percent."""
     for (name, seed), run in runs.items():
-        title = VARIANTS[name].title
+        title = VARIANTS[name][0]
         yield title, seed, "MAP@R", 100 * run["map_at_r"]
         yield title, seed, "P@1", 100 * run["precision_at_1"]
         yield title, seed, "overlapping hulls (%)", 100 * run["hull_overlap"]
@@ -205,66 +147,39 @@ def rows(runs):
         yield title, seed, "best epoch", run["best_epoch"]
 
 
-def draw(run):
+def study(
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
+    variants: tuple[str, ...] = tuple(VARIANTS),
+    runs: str = "runs/synthetic_tokens",
+    sets_per_class: int = 512,
+    max_epochs: int = 500,
+):
+    """Trains what is missing; pictures are of the first seed."""
+    folder = Path(runs)
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in seeds:
+        for name in variants:
+            path = folder / f"{name}-{seed}.npz"
+            if not path.exists():
+                run = solve(name, seed, sets_per_class, max_epochs)
+                with replacing(path) as temporary:
+                    np.savez(temporary, **run)
+    done = finished(folder)
+    shown = [name for name in PICTURES if name in variants]
+    return rows(done), {f"synthetic_tokens_{name}": picture(done[name, seeds[0]]) for name in shown}
+
+
+def picture(run):
     """Pooled test sets in the hulls of their classes, and the tokens, in the square of the tokens.
 
-    Args:
-        run: arrays of a finished run.
-
-    Returns:
-        matplotlib Figure; a cross is a token of a class, a ring one of the background.
+    A cross is a token of a class, a ring one of the background.
     """
     figure = class_hulls(run["points"], run["labels"])
     (axes,) = figure.axes
-    tokens = run["tokens"]
+    tokens, frame = run["tokens"], 1.05 * LIMIT
     axes.scatter(*tokens[BACKGROUND:].T, c=INK, marker="+", s=45, linewidths=1, zorder=3)
     axes.scatter(*tokens[:BACKGROUND].T, s=90, facecolors="none", edgecolors=INK, zorder=3)
     square = Rectangle((-LIMIT, -LIMIT), 2 * LIMIT, 2 * LIMIT, fill=False, edgecolor=INK, alpha=0.4)
     axes.add_patch(square)
-    axes.set(xlim=(-FRAME, FRAME), ylim=(-FRAME, FRAME))
+    axes.set(xlim=(-frame, frame), ylim=(-frame, frame))
     return figure
-
-
-def main(
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
-    variants: tuple[str, ...] = tuple(VARIANTS),
-    runs: str = "runs/synthetic_tokens",
-    results: str = "experiments/results/studies",
-    figures: str = "docs/figures",
-    sets_per_class: int = 512,
-    max_epochs: int = 500,
-):
-    """Train what is missing, write the numbers of all finished runs and draw GAP and GSP.
-
-    Args:
-        seeds: seeds of the variants.
-        variants: names in VARIANTS.
-        runs: folder that finished runs are kept in.
-        results: folder of synthetic_tokens.csv.
-        figures: folder of synthetic_tokens_gap.png and synthetic_tokens_gsp.png, of the first seed.
-        sets_per_class: training sets of a class.
-        max_epochs: end of training whatever happens.
-    """
-    folder = Path(runs)
-    folder.mkdir(parents=True, exist_ok=True)
-    Path(figures).mkdir(parents=True, exist_ok=True)
-    for seed in seeds:
-        for name in variants:
-            path = folder / f"{name}-{seed}.npz"
-            if path.exists():
-                continue
-            run = solve(VARIANTS[name], seed, sets_per_class, max_epochs)
-            with replacing(path) as temporary:
-                np.savez(temporary, **run)
-            print(f"{VARIANTS[name].title}, seed {seed}: MAP@R {100 * run['map_at_r']:.2f}")
-    done = finished(folder)
-    records.write(Path(results, "synthetic_tokens.csv"), rows(done))
-    for name in PICTURES & set(variants):
-        figure = draw(done[name, seeds[0]])
-        pictures.save(figure, Path(figures, f"synthetic_tokens_{name}.png"), dpi=110)
-
-
-if __name__ == "__main__":
-    # So that sums do not depend on the number of cores.
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    auto_cli(main, as_positional=False)

@@ -503,8 +503,9 @@ def recipe_of(content, data_set):
         files.insert(1, f"conventional/{'cars196' if data_set == 'cars196' else 'large'}.yaml")
     paths = [f"benchmarks/{data_set}.yaml"]
     for file in files:
-        own = file.replace("methods/", f"methods/{data_set}/")
-        paths.append(own if (EXPERIMENTS / own).is_file() else file)
+        folders = [data_set, "large"] if data_set in ("sop", "in_shop") else [data_set]
+        own = [file.replace("methods/", f"methods/{folder}/") for folder in folders]
+        paths.append(next((path for path in own if (EXPERIMENTS / path).is_file()), file))
     return load_recipe([EXPERIMENTS / path for path in paths], options)
 
 

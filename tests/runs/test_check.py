@@ -91,7 +91,7 @@ def test_every_data_set_is_tested():
     "path", sorted(METHODS.rglob("*.yaml")), ids=lambda path: f"{path.parent.name}-{path.stem}"
 )
 def test_every_method_has_a_model_and_a_loss(path, shared_backbones):
-    name = "cub200" if path.parent == METHODS else path.parent.name
+    name = {"methods": "cub200", "large": "sop"}.get(path.parent.name, path.parent.name)
     files = BENCHMARKS / f"{name}.yaml", METHODS / "c1.yaml", path
     recipe = load_recipe(files, small(name))
     learner = build_learner(recipe, num_classes=8, channels=3)

@@ -1,0 +1,233 @@
+"""What the studies measure, against definitions."""
+
+from functools import partial
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+from scipy.optimize import brentq
+from scipy.special import expit, logsumexp
+
+from gsp_tf.evaluation import TokenSets, retrieval_metrics, zero_shot_prediction
+from gsp_tf.layers import GeneralizedSumPooling
+from gsp_tf.ops import partial_transport
+
+SHAPE = (2, 4, 9)
+PARAMETERS = {"transport_ratio": 0.3, "entropy_smoothing": 5.0}
+FEATURES = tf.constant(np.random.default_rng(0).normal(size=(3, 2, 2, 5)), tf.float32)
+SLOPE = np.arange(1.0, 6.0, dtype="float32")
+
+
+@pytest.mark.parametrize("transport_ratio", [0.2, 0.25, 0.37])
+def test_the_linear_programme_takes_the_cheapest_pixels(study, transport_ratio):
+    cost = np.random.default_rng(0).uniform(size=(3, 14))
+    plan = study("toy_transport").linear_programme(cost, transport_ratio)
+    left, expected = transport_ratio, np.zeros_like(cost)
+    for pixel in np.argsort(cost.min(axis=0)):
+        expected[cost[:, pixel].argmin(), pixel] = min(left, 1 / 14)
+        left -= expected[:, pixel].sum()
+    np.testing.assert_allclose(plan, expected, atol=1e-12)
+
+
+def test_a_pixel_is_kept_above_the_background_and_half_of_the_average(study):
+    toy = study("toy_transport")
+    objects = toy.OBJECTS.ravel()
+    weights = np.where(objects, 0.016, 0.004)
+    assert objects.sum() == 50 and toy.kept(weights).all()
+    pixels, background = np.flatnonzero(objects), np.flatnonzero(~objects)
+    weights[pixels[3]], weights[pixels[5]] = 0.0045, 0.0055
+    for value, lost in ((0.004, [3]), (0.006, [3, 5]), (0.03, list(range(50)))):
+        weights[background[7]] = value
+        assert np.flatnonzero(~toy.kept(weights)).tolist() == lost
+
+
+def test_weights_of_the_toy_are_those_of_the_problem(study):
+    toy = study("toy_transport")
+    rows, _ = toy.study((1,))
+    values = {(name, quantity): value for name, _, quantity, value in rows}
+    colors = toy.color_map(1).reshape(-1, 3)
+    colors /= np.maximum(1, np.linalg.norm(colors, axis=1, keepdims=True))
+    cost = np.linalg.norm(np.array([[[1, 0, 0]], [[0, 0, 1]]]) - colors, axis=-1)
+    log_s = logsumexp(-5 * cost, axis=0)
+    taken = expit(brentq(lambda x: expit(x + log_s).sum() - 20, -50, 50) + log_s)
+    on_objects = taken[toy.OBJECTS.ravel()]
+    found = values["ε = 5", "share of weight on red and blue"]
+    assert found == pytest.approx(on_objects.sum() / 20, rel=1e-4)
+    found = values["ε = 5", "n × least weight of red and blue"]
+    assert found == pytest.approx(on_objects.min() * 5, rel=1e-4)
+    above = [v for (_, quantity), v in values.items() if quantity.endswith("linear programme")]
+    assert above[0] == 0 and (np.diff(above[1:]) < 0).all() and above[-1] > 0
+
+
+def test_costs_are_distances_on_the_sphere_of_which_half_are_short(study):
+    cost = study("backward_cost").costs((3, 5, 400), seed=1)
+    assert cost.shape == (3, 5, 400) and cost.dtype == np.float32
+    assert cost.min() > 0 and cost.max() < 2
+    assert (cost.min(axis=1) < 0.6).mean() == pytest.approx(0.5, abs=0.06)
+
+
+def test_the_fixed_point_is_that_of_the_library_and_converges_to_its_gradient(study):
+    script = study("backward_cost")
+    arguments = [script.costs(SHAPE, 0), *script.upstream(SHAPE, 0)]
+    arguments = [tf.constant(array, "float64") for array in arguments]
+    ways = (partial(script.automatic, max_iterations=300), partial_transport)
+    (gradient, plan), (expected, expected_plan) = (
+        script.forward_and_backward(partial(way, **PARAMETERS), SHAPE, "float64")(*arguments)
+        for way in ways
+    )
+    np.testing.assert_allclose(plan, expected_plan, rtol=1e-10)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-8, atol=1e-12)
+    for iterations in (1, 3):
+        ours, library = (
+            script.WAYS[name](arguments[0], **PARAMETERS, max_iterations=iterations)
+            for name in ("automatic differentiation", "closed form, fixed point")
+        )
+        for value, known in zip(ours, library, strict=True):
+            np.testing.assert_allclose(value, known, rtol=1e-10)
+
+
+class Weighed:
+    """A pooling whose weights are a function of the features."""
+
+    def __init__(self, pooling_weights):
+        self.pooling_weights = pooling_weights
+
+
+@pytest.mark.parametrize("kind", ["fixed", "features", "average", "selects"])
+def test_the_gradient_passes_by_the_features_and_by_their_weights(study, kind):
+    fixed = tf.constant(np.tile([[0.5, 0.5], [0.0, 0.0]], (3, 1, 1)), tf.float32)
+    pooling = {
+        "fixed": Weighed(lambda features: fixed),
+        "features": Weighed(lambda features: features[..., 0]),
+        "average": GeneralizedSumPooling(4, transport_ratio=1.0),
+        "selects": GeneralizedSumPooling(4, transport_ratio=0.3, entropy_smoothing=20.0),
+    }[kind]
+    by_weights, direct, average = study("evidence").gradient_norms(
+        FEATURES, None, pooling, lambda pooled: pooled * SLOPE, lambda _, x: tf.reduce_sum(x)
+    )
+    slope = np.linalg.norm(SLOPE)
+    assert average == pytest.approx(slope * np.sqrt(3 * 4 * 0.25**2), rel=1e-5)
+    if kind == "fixed":
+        assert by_weights == 0
+        assert direct == pytest.approx(slope * np.sqrt(3 * 2 * 0.5**2), rel=1e-5)
+    elif kind == "features":
+        assert by_weights == pytest.approx(np.linalg.norm(FEATURES.numpy() @ SLOPE), rel=1e-5)
+    elif kind == "average":
+        assert by_weights < 1e-4 * direct and direct == pytest.approx(average, rel=1e-4)
+    else:
+        assert by_weights > 0.1 * direct
+
+
+def test_effects_are_those_of_a_linear_model(study):
+    sensitivity = study("sensitivity")
+    slopes = np.arange(1.0, 8.0)
+    effects = sensitivity.effects(5.0 + sensitivity.LEVELS @ slopes / 2)
+    assert list(effects) == list(sensitivity.FACTORS)
+    np.testing.assert_allclose(list(effects.values()), slopes, atol=1e-12)
+    high = [
+        [option in options for _, option in sensitivity.FACTORS.values()]
+        for options in sensitivity.SCREENING.values()
+    ]
+    np.testing.assert_array_equal(high, sensitivity.LEVELS > 0)
+
+
+def test_the_geometry_of_two_opposite_classes(study):
+    embeddings = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+    numbers = study("crt_generalization").geometry(embeddings, [0, 0, 1, 1])
+    wanted = {"within classes": 1, "between classes": 2, "density, Euclidean": 1, "MAP@R (%)": 50}
+    assert {name: numbers[name] for name in wanted} == pytest.approx(wanted)
+    assert numbers["spectral decay"] == pytest.approx(0, abs=1e-12)
+
+
+def test_geometry_is_of_all_numbers_of_centres_and_all_pairs_of_classes(study):
+    rng = np.random.default_rng(0)
+    points, labels = rng.normal(size=(9, 2)), np.array([4, 7, 4, 7, 4, 7, 9, 9, 9])
+    radii, apart = [], []
+    for label in (4, 7, 9):
+        own = points[labels == label]
+        first, second, third = own
+        # The second centre is the farthest point from the first one, and three cover all.
+        to_first = [np.linalg.norm(point - first) for point in own]
+        rest = second if to_first[1] < to_first[2] else third
+        chosen = third if rest is second else second
+        radii += [max(to_first), min(np.linalg.norm(rest - c) for c in (first, chosen)), 0.0]
+        apart += [np.linalg.norm(a - b) for a in own for b in points[labels != label]]
+    measured = study("ccp").geometry(points, labels)
+    assert measured["covering radius"] == pytest.approx(np.mean(radii))
+    assert measured["distance between classes"] == pytest.approx(np.mean(apart))
+    own = points[[0, 2]], points[[1, 5]], points[[6]][[0, 0]]
+    renamed, proxies = np.searchsorted([4, 7, 9], labels), np.concatenate(own)
+    farthest = [
+        np.linalg.norm(points[renamed == label][:, None] - kept, axis=-1).min(axis=1).max()
+        for label, kept in enumerate(own)
+    ]
+    found = study("ccp_geometry").covering_radius(points, renamed, proxies)
+    assert found == pytest.approx(np.mean(farthest), rel=1e-5)
+
+
+def test_every_feature_a_prototype_retrieves_as_average_pooling(study):
+    script, head = study("average_pooling"), keras.layers.Identity()
+    features = np.random.default_rng(0).normal(size=(6, 2, 2, 3)).astype("float32")
+    labels = np.repeat([0, 1, 2], 2)
+    values = script.measure(features, script.k_center(features, 24), head, labels)
+    assert values["radius"] == 0 and values["relative error"] < 1e-6
+    assert values["P@1"] == script.precision(head, features.mean(axis=(1, 2)), labels)
+
+
+def test_a_prototype_is_active_for_the_classes_whose_features_it_holds(study):
+    histograms = np.array([[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0, 0.2, 0.8, 0]])
+    active = study("average_pooling_plane").active_prototypes(histograms, np.array([0, 0, 1]))
+    assert active.tolist() == [[True, True, False, False], [False, True, True, False]]
+
+
+def test_means_of_classes_are_found_where_random_embeddings_are_not(study):
+    script, rng = study("zero_shot_prototypes"), np.random.default_rng(0)
+    labels = np.arange(300) % 15
+    attributes = rng.dirichlet(np.ones(4), 15)[labels]
+    embeddings = attributes @ rng.normal(size=(4, 6)) + rng.normal(scale=0.01, size=(300, 6))
+    means = script.class_means(embeddings, labels)
+    np.testing.assert_allclose(means[3], embeddings[3::15].mean(axis=0))
+    found = script.predictions(attributes, labels, means, splits=40, seed=0)
+    assert found["euclidean"] > 0.8 and found["cosine"] > 0.8
+    assert found["chance"] == pytest.approx(0.2)
+    random = script.predictions(attributes, labels, rng.normal(size=(15, 6)), splits=40, seed=0)
+    assert random["cosine"] < 0.4
+    few = labels < 4  # of ten classes or fewer all are halved
+    found = script.predictions(attributes[few], labels[few], means[:4], splits=3, seed=0)
+    halves = [
+        zero_shot_prediction(attributes[few], labels[few], means[:4], 1, seed=split)
+        for split in range(3)
+    ]
+    assert found == {name: np.mean([half[name] for half in halves]) for name in halves[0]}
+
+
+def test_the_whole_distance_of_the_first_search_keeps_its_metrics(study):
+    script, rng = study("reranking"), np.random.default_rng(0)
+    labels = np.arange(24) % 4
+    embeddings = np.eye(4)[labels] + 0.5 * rng.normal(size=(24, 4))
+    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    sets = TokenSets.pack(embeddings[:, None], np.ones((24, 1)), k=1)
+    found = script.transport_metrics(embeddings, labels, sets, ratios=(1.0,), weights=(0.0, 1.0))
+    means = found["mu 1.0, weight 1.0"].metrics.means()
+    plain = retrieval_metrics(embeddings, labels)
+    assert means["map_at_r"].value == pytest.approx(plain["map_at_r"])
+    assert script.quantities(found["mu 1.0, weight 0.0"])["bytes"] == 16 + 4 + 1 + 2
+
+
+def test_gains_are_over_the_defaults_of_the_same_seed(study):
+    script = study("gsp_sharpness")
+    found = {(script.DEFAULTS, 0): 4.0, (script.DEFAULTS, 1): 6.0, ("ε 20", 0): 5.0}
+    rows = [(*key, "MAP@R", value) for key, value in found.items()] + [("ε 20", 0, "P@1", 50.0)]
+    assert script.gains(rows) == [("ε 20", 0, "MAP@R over defaults", 1.0)]
+
+
+def test_intervals_are_those_of_the_paired_t_test(study):
+    page = study("evidence_page")
+    first, second = np.random.default_rng(0).normal(size=(2, 5))
+    mean, half = page.interval(dict(enumerate(first)), dict(enumerate(second)))
+    expected = stats.ttest_rel(first, second).confidence_interval(0.95)
+    np.testing.assert_allclose([mean - half, mean + half], expected)
+    assert page.interval({0: 3.0, 1: 5.0}, {1: 4.0, 2: 9.0}) == (1.0, None)
+    assert page.interval({0: 1.0}, {1: 1.0}) is None

@@ -1,0 +1,297 @@
+"""The studies on small data: what they train, write and draw."""
+
+import json
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gsp_tf.data import ArrayImages
+from gsp_tf.recipe import load_recipe, resolved
+from gsp_tf.runs import RunFolder, build_learner, load_splits, place_maps
+
+SWEEPS = ("sensitivity", "ccp", "collage", "crt_generalization", "gsp_sharpness", "sweeps")
+CLASSES = 12
+
+
+def variants(study, name):
+    """Files and options of every variant of a study."""
+    module = study(name)
+    if name == "sweeps":
+        for files, rows in module.SWEEPS.values():
+            for _, options in rows().values():
+                yield [module.HERE / file for file in files], options
+    elif name == "sensitivity":
+        for options in (module.BY_RATIO | module.GRID | module.SCREENING).values():
+            yield [module.RECIPE], options
+    elif name == "ccp":
+        for options in module.variants().values():
+            yield [module.RECIPE], options
+    else:
+        files = [module.HERE / "small_collage.yaml"]
+        files = [module.HERE / "gsp_sharpness.yaml"] if name == "gsp_sharpness" else files
+        files += [module.CRT_RECIPE] if name == "crt_generalization" else []
+        rows = module.variants(files) if name == "collage" else module.VARIANTS
+        for _, options in rows.values():
+            yield files, options
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_every_variant_is_a_recipe_of_its_own(study, name):
+    of = study("sweep").recipe_of
+    recipes = [repr(of(files, options)) for files, options in variants(study, name)]
+    assert len(set(recipes)) == len(recipes) > 1
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """A recipe of collages of 30 classes of 4 noisy 8 x 8 images, and one step of training."""
+    rng = np.random.default_rng(0)
+    for label in range(30):
+        (tmp_path / f"data/{label:02}").mkdir(parents=True)
+        for i in range(4):
+            image = Image.fromarray(rng.integers(0, 256, (8, 8), np.uint8))
+            image.save(tmp_path / f"data/{label:02}/{i}.png")
+    data = {"name": "folder", "path": f"{tmp_path}/data", "image_size": 16, "channels": 1}
+    data |= {"split_fractions": [0.4, 0.2, 0.4], "classes_per_batch": 4, "images_per_class": 2}
+    data["collage"] = {"grid": 2, "background_groups": []}
+    values = {"data": data, "backbone": {"name": "conv4"}, "evaluation": {"batch_size": 16}}
+    values |= {"pooling": {"num_prototypes": 4}, "training": {"epochs": 1, "steps_per_epoch": 1}}
+    path = tmp_path / "tiny.yaml"
+    path.write_text(json.dumps(values))
+    return path
+
+
+@pytest.fixture
+def untrained(study, monkeypatch):
+    """Names of the runs that a sweep trains, whose models are left as they begin."""
+    made = []
+
+    def train(recipe, folder, threads):
+        made.append(folder.path.name)
+        RunFolder.create(folder.path, resolved(recipe))
+        build_learner(recipe, CLASSES, 1).save(folder.model_path)
+        folder.update_metrics(test={"precision_at_1": 0.25, "map_at_r": 0.125})
+
+    class Here:
+        """An executor in this process."""
+
+        def __init__(self, *_, **__):
+            pass
+
+        __enter__ = __exit__ = lambda self, *_: self
+
+        def submit(self, function, *arguments):
+            future = Future()
+            future.set_result(function(*arguments))
+            return future
+
+    monkeypatch.setattr(study("sweep"), "_train", train)
+    monkeypatch.setattr(study("sweep"), "ProcessPoolExecutor", Here)
+    return made
+
+
+def small(study, tmp_path, name, *arguments):
+    """The table of a study with options, whose pictures hold something."""
+    folders = tmp_path / "results", tmp_path / "figures"
+    folders[1].mkdir(parents=True)
+    (path, *_) = study("run").run(name, list(map(str, arguments)), *folders)
+    for picture in folders[1].iterdir():
+        with Image.open(picture) as image:
+            assert len(image.convert("RGB").getcolors(1 << 22)) > 20
+    return study("records").read(path), {path.stem for path in folders[1].iterdir()}
+
+
+def test_a_sweep_takes_the_runs_that_are_there_and_trains_the_others(
+    study, recipe, tmp_path, untrained
+):
+    collage, runs = study("collage"), tmp_path / "runs"
+    rows = dict(list(collage.variants([recipe]).values())[:2])
+    study("sweep").sweep(
+        [recipe], {"small_collage_pnca-gsp": rows["small_collage_pnca-gsp"]}, (3,), runs
+    )
+    options = f"--recipe=['{recipe}']", f"--runs={runs}", "--seeds=[3]"
+    values, drawn = small(study, tmp_path, "collage", *options)
+    assert untrained == [
+        f"small_collage_pnca-{name}-3" for name in ("gsp", "gap", "gsp-zs", "alone")
+    ]
+    share = "weight on the tile, unseen classes"
+    assert list(values) == ["GAP", "GSP", "GSP + zero-shot", "GAP, tile alone"]
+    assert values["GAP"][share] == {3: 0.25} and values["GAP, tile alone"][share] == {3: 1.0}
+    assert values["GSP"]["P@1"] == {3: 25.0} and values["GSP"]["MAP@R"] == {3: 12.5}
+    assert drawn == {"collage"}
+    there = RunFolder(runs / "small_collage_pnca-gsp-3")
+    test = load_splits(there.recipe()).test
+    images = np.stack([test.image(i) for i in range(len(test))])
+    embedder = there.learner(compile=False).embedder
+    weights = place_maps(embedder, images.astype("float32")).weights[..., 0]
+    on_tile = test.foreground_masks().repeat(2, axis=1).repeat(2, axis=2)
+    expected = weights[on_tile].sum() / len(images)
+    assert values["GSP"][share][3] == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(ValueError, match="gsp-3 holds a run of another recipe"):
+        study("sweep").sweep([recipe], {"small_collage_pnca-gsp": []}, (3,), runs)
+
+
+@pytest.mark.parametrize("name", ["zero_shot_prototypes", "gsp_sharpness"])
+def test_a_sweep_measures_its_models(study, recipe, tmp_path, untrained, name):
+    more = ["--splits=3"] if name == "zero_shot_prototypes" else []
+    options = f"--recipe=['{recipe}']", f"--runs={tmp_path / 'runs'}", "--seeds=[0]", *more
+    values, drawn = small(study, tmp_path, name, *options)
+    assert len(untrained) == len(study(name).VARIANTS)
+    assert drawn == ({name} if name != "gsp_sharpness" else set())
+    assert all(
+        np.isfinite(v) for row in values.values() for of in row.values() for v in of.values()
+    )
+
+
+def test_a_run_is_trained_in_a_process_of_its_own(study, recipe, tmp_path):
+    folders = study("sweep").sweep([recipe], {"gap": ["--pooling.name=gap"]}, (1,), tmp_path)
+    folder = folders["gap", 1]
+    assert (folder.recipe().name, folder.recipe().seed) == ("gap", 1)
+    values = {name: value for _, _, name, value in study("sweeps").run_rows("gap", 1, folder)}
+    assert values["steps"] == 1 and 0 <= values["MAP@R"] <= 100
+
+
+SMALL = {
+    "toy_transport": (["--seeds=[0, 1]"], 5, {"toy_transport"}),
+    "synthetic_tokens": (
+        ["--seeds=[3]", "--variants=[gap, gsp]", "--sets_per_class=8", "--max_epochs=2"],
+        2,
+        {"synthetic_tokens_gap", "synthetic_tokens_gsp"},
+    ),
+    "ccp_geometry": (["--seeds=[0]"], 5, {"ccp_geometry"}),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_study_of_its_own_runs(study, tmp_path, monkeypatch, name):
+    arguments, count, pictures = SMALL[name]
+    if name == "ccp_geometry":
+        monkeypatch.setattr(study(name), "EVALUATIONS", 9)
+        monkeypatch.setattr(study(name), "PATIENCE", 1)
+    more = [f"--runs={tmp_path / 'runs'}"] if name == "synthetic_tokens" else []
+    values, drawn = small(study, tmp_path, name, *arguments, *more)
+    assert len(values) >= count - 2 and drawn == pictures
+
+
+def noise(classes, images, seed, channels=3):
+    """Images of 16 pixels that are noise."""
+    labels = np.repeat(np.arange(classes), images)
+    pixels = np.random.default_rng(seed).integers(0, 256, (len(labels), 16, 16, channels), np.uint8)
+    return ArrayImages(pixels, labels, [f"a/{label:02}" for label in range(classes)])
+
+
+def test_average_pooling_is_below_the_covering_radius(study, tmp_path, monkeypatch):
+    script = study("average_pooling")
+    monkeypatch.setattr(script, "load_omniglot", lambda data, size: noise(10, 4, 0, channels=1))
+    options = "--seeds=[4]", "--steps=2", "--image_size=16", "--prototypes=[1,3]"
+    values, drawn = small(study, tmp_path, "average_pooling", *options)
+    names = ["", "_feature_hulls", "_hulls", "_k_center", "_k_means"]
+    assert drawn == {f"average_pooling{name}" for name in names}
+    of_plane = study("average_pooling_plane")
+    monkeypatch.setattr(of_plane, "SIZE", 16)
+    monkeypatch.setattr(of_plane, "ten_classes", lambda folder: [noise(10, 6, 0), noise(10, 3, 1)])
+    options = "--seeds=[4]", "--steps=2", "--prototypes=[2,48]"
+    plane, drawn = small(study, tmp_path / "plane", "average_pooling_plane", *options)
+    assert drawn == {"average_pooling_plane", "average_pooling_plane_hulls"}
+    assert plane["m = 48"]["radius"][4] < plane["m = 2"]["radius"][4]
+    assert plane["m = 2"]["prototypes per class"][4] <= 2
+    for row in (*values.values(), *plane.values()):
+        if "radius" in row:
+            assert 0 < row["mean error"][4] <= row["largest error"][4] <= row["radius"][4]
+    # One centre of k-means is the mean of all features, from which the averages spread.
+    assert values["unseen, k-means, m = 1"]["relative error"][4] == pytest.approx(1, abs=0.05)
+
+
+def test_rows_of_the_evidence_are_recipes_of_their_own_with_the_numbers_of_the_thesis(study):
+    plan, of = study("evidence_plan"), study("sweep").recipe_of
+    dose = [(share, 160) for share in plan.SHARES] + [(0.4, size) for size in (96, 224)]
+    tables = [
+        (plan.COLLAGE, plan.collage_rows()),
+        (plan.COLLAGE, plan.pooling_rows()),
+        (plan.COLLAGE, plan.cause_rows()),
+        (plan.CARS, plan.cars_rows() | plan.sharp_rows() | plan.system_rows() | plan.ccp_rows()),
+        (plan.CARS, plan.fast_head_rows() | plan.ccp_cause_rows()),
+        (plan.CARS, plan.loss_rows("cars")),
+        (plan.CARS, plan.cars_pooling_rows(plan.POOLINGS)),
+        (plan.WHOLE, plan.whole_rows()),
+        (plan.WHOLE, plan.tuning_rows()),
+        (plan.COLLAGE, plan.loss_rows("collage")),
+        (plan.CANVAS, plan.upper_rows() | plan.warm_rows()),
+        *((plan.CANVAS, plan.dose_rows(*place)) for place in dose),
+    ]
+    recipes = {}
+    for files, rows in tables:
+        assert not set(rows) & set(recipes)
+        found = {name: of(files, options) for name, options in rows.items()}
+        assert len({repr(recipe) for recipe in found.values()}) == len(found)
+        recipes |= found
+
+    def gsp(name):
+        pooling, zero_shot = recipes[name].pooling.arguments, recipes[name].zero_shot
+        names = ("num_prototypes", "transport_ratio", "entropy_smoothing")
+        return [pooling[name] for name in names] + [zero_shot.weight, zero_shot.scale]
+
+    assert gsp("collage_pnca-gsp-zs") == [64, 0.2, 10, 0.5, 1]  # 5.3.2, 4.4
+    assert gsp("collage_c2-gsp")[:4] == [64, 0.2, 10, 0]
+    for loss, smoothing in (("c2", 5), ("ms", 5), ("pnca", 0.5), ("pa", 0.5)):  # 5.2.4
+        assert gsp(f"cars_{loss}-gsp-zs")[:4] == [64, 0.3, smoothing, 0.1]
+    ccp = recipes["ccp_ms-ccp"]  # 3.3.2.1
+    assert (ccp.trainer, ccp.ccp.proxies_per_class, ccp.ccp.patience) == ("ccp", 8, 3)
+    # What is in the tables was measured with these rows.
+    evidence, digests = study("evidence"), {}
+    for files, rows in tables:
+        digests |= {name: evidence.digest(files, options) for name, options in rows.items()}
+    for path in evidence.RESULTS.glob("*.csv"):
+        for name, row in study("records").read(path).items():
+            if "recipe" in row and not name.endswith(plan.BEST):
+                assert set(row["recipe"].values()) == {digests[name]}, name
+
+
+def test_a_table_trains_what_its_file_lacks(study, tmp_path, monkeypatch):
+    evidence, trained = study("evidence"), []
+
+    class Run:
+        def metrics(self):
+            test = {"precision_at_1": 0.5, "map_at_r": 0.25}
+            return {"test": test, "best_val_map_at_r": 0.3, "best_epoch": 2, "epochs": 3}
+
+        def recipe(self):
+            return load_recipe([])
+
+    def sweep(files, variants, seeds, runs, jobs, ended):
+        for name in variants:
+            trained.append((name, *seeds))
+            ended((name, *seeds), Run())
+
+    monkeypatch.setattr(evidence, "sweep", sweep)
+    table = evidence.Table(tmp_path / "cars.csv", tmp_path)
+    rows = {"cars-a": ["--embedding.dim=8"], "cars-b": []}
+    table.train([], {"cars-a": rows["cars-a"]}, (0,))
+    table.train([], rows, (0, 1), [lambda name, seed, run: [(name, seed, "more", 7)]])
+    assert trained == [("cars-a", 0), ("cars-b", 0), ("cars-a", 1), ("cars-b", 1)]
+    measured = table.values["cars-a"]
+    assert measured["MAP@R"] == {0: 25.0, 1: 25.0} and measured["more"] == {1: 7.0}
+    table.train([], rows | {"cars-a": ["--data.path=elsewhere", "--embedding.dim=8"]}, (0, 1))
+    assert len(trained) == 4 and table.best(("a", "b")) == ["a"]
+    with pytest.raises(ValueError, match="another recipe for cars-a and seed 0"):
+        table.train([], {"cars-a": ["--embedding.dim=16"]}, (0,))
+    with pytest.raises(ValueError, match="no numbers of solar to choose from"):
+        table.best(("a", "solar"))
+
+
+def test_gains_are_in_points(study, tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.update_metrics(
+        gain={"map_at_r": 0.02},
+        gain_intervals={"map_at_r": [0.01, 0.04]},
+        gain_over_head={"map_at_r": -0.03},
+        head={"precision_at_1": 0.4, "map_at_r": 0.08},
+    )
+    *head, first, low, high, over = study("evidence").gain_rows("tuning_c2-lora", 1, folder)
+    assert head == [("tuning-linear-frozen", 0, "P@1", 40), ("tuning-linear-frozen", 0, "MAP@R", 8)]
+    assert [row[3] for row in (first, low, high, over)] == pytest.approx([2.0, 1.0, 4.0, -3.0])
+    page = study("evidence_page")
+    row = {name: {1: value} for _, _, name, value in (first, low, high, over)}
+    assert page.quantity(row, "gain") == "+2.00 [1.00, 4.00]"

@@ -10,8 +10,7 @@ from gsp_tf.recipe._classes import (
     num_groups,
     parameters,
 )
-from gsp_tf.recipe._clutter import CanvasRecipe, CollageRecipe
-from gsp_tf.recipe._data import DataRecipe
+from gsp_tf.recipe._data import CanvasRecipe, CollageRecipe, DataRecipe
 from gsp_tf.recipe._files import (
     add_recipe_arguments,
     compose,

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from gsp_tf.runs.ladder import Ladder
     from gsp_tf.runs.model import build_embedder, build_learner, features_model
     from gsp_tf.runs.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
-    from gsp_tf.runs.prefixes import prefix_metrics
     from gsp_tf.runs.pretrained import frozen_recipe, pretrained_run
-    from gsp_tf.runs.ranking_tables import (
+    from gsp_tf.runs.ranking import (
         percent,
+        prefix_metrics,
         print_ranking,
         print_rankings,
         ranking_record,

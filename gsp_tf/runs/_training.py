@@ -1,43 +1,41 @@
 """Train a run, phase by phase."""
 
+import contextlib
 import functools
 import itertools
 import math
 import platform
 import sys
+import time
 from importlib.metadata import version
 
 import keras
 import numpy as np
 
-from gsp_tf._backend import make_deterministic
+from gsp_tf._backend import jit_compile, make_deterministic
+from gsp_tf._keras import layers_within
+from gsp_tf._names import named
 from gsp_tf._version import __version__
 from gsp_tf.runs._baselines import GAINS
-from gsp_tf.runs._callbacks import (
-    Board,
-    Clock,
-    LogState,
-    named_callbacks,
-)
 from gsp_tf.runs._classification import AccuracyEvaluation
 from gsp_tf.runs._embeddings import fingerprint
 from gsp_tf.runs._facts import facts_table, learner_facts, note_small_map
-from gsp_tf.runs._features import SaveWholeBest, learner_from_features
 from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._inputs import FeatureInputs, ImageInputs
-from gsp_tf.runs._optimizer import plateau_callbacks
-from gsp_tf.runs._warm_up import warm_up
+from gsp_tf.runs._optimizer import build_warmup_optimizer, plateau_callbacks
 from gsp_tf.runs.frozen import class_means, head_features, whitening_weights
 from gsp_tf.runs.model import (
     FROZEN,
     adapt_prototypes,
     build_learner,
     compile_learner,
+    trained_backbone,
 )
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
     Checkpoint,
     HealthCheck,
+    MetricLearner,
     ProxyPool,
     RetrievalEvaluation,
     SaveBest,
@@ -328,3 +326,145 @@ def _evaluation(recipe, splits, inputs):
         recall_at=recall_at,
         references=None if gallery is None else inputs.evaluation_batches(gallery),
     )
+
+
+class Clock:
+    """Seconds of training, including those before a stop."""
+
+    def __init__(self):
+        self._started = time.monotonic()
+
+    def seconds(self):
+        return time.monotonic() - self._started
+
+    def state(self):
+        return {"seconds": self.seconds()}
+
+    def restore(self, state):
+        self._started -= state["seconds"]
+
+
+class LogState(keras.callbacks.Callback):
+    """Adds the learning rate to the logs, and for CCP projection 0 before the first projection."""
+
+    def __init__(self, trainer):
+        super().__init__()
+        self.trainer = trainer
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs.update(learning_rate=float(self.model.optimizer.learning_rate))
+        if self.trainer == "ccp":
+            logs.setdefault("projection", 0)
+
+
+class Board(keras.callbacks.TensorBoard):
+    """Writes the logs of each epoch for TensorBoard, with what a `HealthCheck` saw in it.
+
+    Epoch 0 is the untrained model.
+    """
+
+    def __init__(self, path, health, options, untrained):
+        super().__init__(path, **{"write_graph": False, **options})
+        self.health, self._written, self.untrained = health, 0, untrained
+
+    def on_train_begin(self, logs=None):
+        super().on_train_begin(logs)
+        self._written = len(self.health.findings)  # those of a run that continues
+        self._log_epoch_metrics(0, self.untrained)
+
+    def on_epoch_end(self, epoch, logs=None):
+        epoch += 1
+        measures = {f"health_{name}": value for name, value in self.health.measures.items()}
+        super().on_epoch_end(epoch, {**logs, **measures})
+        found = self.health.findings[self._written :]
+        if found:
+            self._written += len(found)
+            text = "\n\n".join(f"Step {finding['step']}: {finding['text']}" for finding in found)
+            with self.summary.create_file_writer(f"{self.log_dir}/train").as_default():
+                self.summary.text("health", text, step=epoch)
+
+
+def named_callbacks(recipe, folder):
+    """The Keras callbacks that a recipe names, by name; their files are in the run folder."""
+    made = {}
+    for name, arguments in recipe.callbacks.items():
+        if name == "csv_logger":
+            path = folder.path / arguments["filename"]
+            arguments = {**arguments, "filename": str(path), "append": True}
+        elif name == "model_checkpoint":
+            arguments = {**arguments, "filepath": str(folder.path / arguments["filepath"])}
+        elif name not in ("early_stopping", "reduce_lr_on_plateau"):
+            continue  # the board and the trackers, which every run makes by itself
+        made[name] = named("callbacks", name)(**arguments)
+    return made
+
+
+class SaveWholeBest(SaveBest):
+    """Saves the whole embedder, of which the learner trains the part after the frozen layers."""
+
+    def __init__(self, embedder, path, monitor):
+        super().__init__(path, monitor)
+        self._embedder = embedder
+
+    def set_model(self, model):
+        super().set_model(_with_embedder(model, self._embedder))
+
+
+def learner_from_features(learner):
+    """A learner that takes features of the frozen part and shares all else with a learner."""
+    embedder = learner.embedder
+    upper = keras.Model(embedder.get_layer(FROZEN).output, embedder.output, name=embedder.name)
+    return _with_embedder(learner, upper)
+
+
+def _with_embedder(learner, embedder):
+    """A learner around another embedder, with the same losses and optimizer."""
+    other = MetricLearner(
+        embedder,
+        learner.named_losses,
+        loss_weights=learner.loss_weights,
+        chunk_size=learner.chunk_size,
+    )
+    other.compile(learner.optimizer, jit_compile=learner.jit_compile)
+    return other
+
+
+@contextlib.contextmanager
+def warm_up(recipe, learner, best):
+    """Let the learner train all but its backbone in the block, with another optimizer."""
+    # The block gets a callback that replaces `best`, the `SaveBest` of the learner. It saves the
+    # learner in its state after the block, with a trainable backbone and its own optimizer.
+    backbone = trained_backbone(learner)
+    optimizer, of_layers = learner.optimizer, _trainable(backbone)
+
+    def save_if_due(*_):
+        head_optimizer = learner.optimizer
+        _set_trainable(of_layers)
+        learner.optimizer = optimizer
+        best.save_if_due()
+        backbone.trainable, learner.optimizer = False, head_optimizer
+
+    backbone.trainable = False
+    try:
+        learner.compile(
+            build_warmup_optimizer(recipe, learner.trainable_variables),
+            jit_compile=jit_compile(recipe.jit_compile),
+        )
+        yield keras.callbacks.LambdaCallback(
+            on_epoch_begin=save_if_due, on_epoch_end=best.on_epoch_end, on_train_end=save_if_due
+        )
+    finally:
+        _set_trainable(of_layers)
+        learner.compile(optimizer, jit_compile=jit_compile(recipe.jit_compile))
+
+
+def _trainable(backbone):
+    """Pairs of a layer or a weight of a backbone and whether it trains, from the outside in."""
+    parts = [backbone, *layers_within(backbone), *backbone.weights]
+    return [(part, part.trainable) for part in parts]
+
+
+def _set_trainable(pairs):
+    """Undo a change of `trainable`, which reaches from a layer to all within it."""
+    for part, trainable in pairs:
+        part.trainable = trainable

@@ -13,7 +13,7 @@ from gsp_tf.evaluation import RERANKINGS, PCAWhitening, Reranked, reranking_metr
 from gsp_tf.runs._embeddings import kept_embeddings
 from gsp_tf.runs.data import evaluation_batches
 from gsp_tf.runs.ensemble import Ensemble
-from gsp_tf.runs.ranking_tables import print_rankings, ranking_record
+from gsp_tf.runs.ranking import print_rankings, ranking_record
 from gsp_tf.runs.tokens import TokenModel
 
 if TYPE_CHECKING:

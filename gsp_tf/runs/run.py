@@ -23,13 +23,13 @@ from gsp_tf.runs._embeddings import (
     kept_embeddings,
 )
 from gsp_tf.runs._facts import data_facts, facts_table, model_facts, training_facts
-from gsp_tf.runs._metrics import metrics_by_dim, test_metrics
 from gsp_tf.runs._report import SeenImages, check_same_images, summary_of
 from gsp_tf.runs._trackers import Trackers
 from gsp_tf.runs._training import Training
 from gsp_tf.runs.data import Splits, load_splits
 from gsp_tf.runs.folder import RunFolder
 from gsp_tf.runs.frozen import gain_entries, gain_text, kept_baselines
+from gsp_tf.runs.ranking import metrics_by_dim, test_metrics
 from gsp_tf.runs.table import print_results
 from gsp_tf.training import MetricLearner
 from gsp_tf.visual import NEAR_AVERAGE, weight_spread, write_report

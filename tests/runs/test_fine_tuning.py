@@ -12,7 +12,7 @@ from gsp_tf.export import export_run
 from gsp_tf.recipe import LoRARecipe, load_recipe
 from gsp_tf.runs import Run, _training, build_learner
 from gsp_tf.runs._initial import start_from
-from gsp_tf.runs._warm_up import warm_up
+from gsp_tf.runs._training import warm_up
 from gsp_tf.runs.model import compile_learner
 from gsp_tf.search import RunModel
 from gsp_tf.training import SaveBest, is_of_lora

@@ -17,7 +17,7 @@ from gsp_tf.recipe import (
     load_recipe,
 )
 from gsp_tf.runs import Run, build_learner
-from gsp_tf.runs._warm_up import warm_up
+from gsp_tf.runs._training import warm_up
 from gsp_tf.training import RetrievalEvaluation, SaveBest
 
 WARM_UP = """

@@ -58,9 +58,12 @@ def check_tokens(tokens, rerank):
 
 def rerank_test_images(run, methods, tokens, at, out, **options):
     """Print and write the metrics of ways to re-rank the test images of a run."""
+    from gsp_tf._files import locked
+    from gsp_tf.commands._rankings import reranked, write_metrics
     from gsp_tf.evaluation import RERANKINGS
-    from gsp_tf.runs import open_run, print_reranking, rerank_run
+    from gsp_tf.runs import open_run, rerank_run
 
     methods, at = RERANKINGS if "all" in methods else methods, sorted(set(at)) or AT
-    print_reranking(rerank_run(open_run(run), methods, tokens or TOKENS, at, out=out, **options))
-    print(f"Metrics: {out or Path(run) / 'reranking.json'}")
+    record = reranked(rerank_run(open_run(run), methods, tokens or TOKENS, at, **options))
+    with locked(run):
+        write_metrics(record, out or Path(run) / "reranking.json")

@@ -1,6 +1,5 @@
 """`gsp-tf rank`: ranking metrics of any embeddings, with their intervals."""
 
-import json
 from pathlib import Path
 from typing import Literal
 
@@ -114,6 +113,8 @@ def command(
             record["grouped_recall"] = found
     if is_run and not rerank:
         out = out or Path(source) / "ranking.json"
+    from gsp_tf.commands._rankings import write_metrics
+
     write_metrics(record, out)
 
 
@@ -145,15 +146,6 @@ def metric_of(images, metric):
     return metric or images.metric or "euclidean"
 
 
-def write_metrics(record, out):
-    """Write metrics to a JSON file, if there is one."""
-    if out is not None:
-        from gsp_tf._files import replace_text
-
-        replace_text(out, json.dumps(record, indent=2) + "\n")
-        print(f"Metrics: {out}")
-
-
 def _columns(by, exclude_same, table):
     """The columns that are read beside the classes."""
     if exclude_same == "class":
@@ -173,8 +165,8 @@ def _refuse_together(options):
 
 def _rank(images, at, by, metric, sources):
     """Print ranking metrics in all galleries, and by group; what to write."""
+    from gsp_tf.commands._rankings import print_ranking, print_rankings, ranking_record
     from gsp_tf.evaluation import gallery_metrics, ranking_metrics
-    from gsp_tf.runs import print_ranking, print_rankings, ranking_record
 
     queries = images.queries, images.query_labels
     names = ["precision_at_1", "map_at_r", f"ndcg_at_{at[-1]}"]
@@ -209,8 +201,8 @@ def _rank(images, at, by, metric, sources):
 
 def _rank_groups(images, at, classes_per_group, metric):
     """Print grouped Recall@K in random groups of classes; what to write."""
+    from gsp_tf.commands._rankings import percent
     from gsp_tf.evaluation import grouped_recall
-    from gsp_tf.runs import percent
 
     found = grouped_recall(images.queries, images.query_labels, classes_per_group, at, metric)
     print(f"Among random groups of {classes_per_group} classes, in percent:")
@@ -221,7 +213,8 @@ def _rank_groups(images, at, classes_per_group, metric):
 
 def _rank_prefixes(images, dims, at, metric, sources):
     """Print ranking metrics of prefixes of the embeddings; what to write."""
-    from gsp_tf.runs import prefix_metrics, print_rankings, ranking_record
+    from gsp_tf.commands._rankings import print_rankings, ranking_record
+    from gsp_tf.runs import prefix_metrics
 
     searched = images.queries, images.query_labels, images.references, images.reference_labels
     found = prefix_metrics(sorted(set(dims)), *searched, at=at, metric=metric, **sources)
@@ -233,8 +226,8 @@ def _rank_prefixes(images, dims, at, metric, sources):
 
 def _rerank(source, images, methods, at, sources):
     """Print metrics of ways to re-rank images that are not of a run; what to write."""
+    from gsp_tf.commands._rankings import reranked
     from gsp_tf.evaluation import RERANKINGS, reranking_metrics
-    from gsp_tf.runs import print_reranking, reranking_record
 
     if images.metric == "cosine":
         raise ValueError(
@@ -247,5 +240,4 @@ def _rerank(source, images, methods, at, sources):
     results = reranking_metrics(
         *searched, methods, at, *tokens, **sources, whitening=images.whitening
     )
-    print_reranking(results)
-    return reranking_record(results)
+    return reranked(results)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from gsp_tf._numbers import PositiveShare
-from gsp_tf.commands.rank import is_run_folder, metric_of, read_images, write_metrics
+from gsp_tf.commands.rank import is_run_folder, metric_of, read_images
 
 
 def command(
@@ -31,6 +31,7 @@ def command(
     """
     import numpy as np
 
+    from gsp_tf.commands._rankings import write_metrics
     from gsp_tf.evaluation import classes_for_interval
 
     is_run = is_run_folder(source)

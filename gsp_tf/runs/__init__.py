@@ -29,14 +29,8 @@ if TYPE_CHECKING:
     from gsp_tf.runs.model import build_embedder, build_learner, features_model
     from gsp_tf.runs.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
     from gsp_tf.runs.pretrained import frozen_recipe, pretrained_run
-    from gsp_tf.runs.ranking import (
-        percent,
-        prefix_metrics,
-        print_ranking,
-        print_rankings,
-        ranking_record,
-    )
-    from gsp_tf.runs.reranking import print_reranking, rerank_run, reranking_record
+    from gsp_tf.runs.ranking import prefix_metrics
+    from gsp_tf.runs.reranking import rerank_run
     from gsp_tf.runs.run import Run, report_runs
     from gsp_tf.runs.table import print_results
     from gsp_tf.runs.tokens import TokenModel
@@ -73,20 +67,14 @@ __all__ = [
     "load_splits",
     "maps_of_head",
     "open_run",
-    "percent",
     "place_maps",
     "prefix_metrics",
     "pretrained_run",
-    "print_ranking",
-    "print_rankings",
-    "print_reranking",
     "print_results",
-    "ranking_record",
     "reason",
     "recipe_facts",
     "report_runs",
     "rerank_run",
-    "reranking_record",
     "run_demo",
     "stop_note",
     "untrained_note",

@@ -1,19 +1,15 @@
 """Re-rank the test images of a run."""
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
 from gsp_tf._console import show_progress
-from gsp_tf._files import locked, replace_text
-from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import RERANKINGS, PCAWhitening, Reranked, reranking_metrics
 from gsp_tf.runs._embeddings import kept_embeddings
 from gsp_tf.runs.data import evaluation_batches
 from gsp_tf.runs.ensemble import Ensemble
-from gsp_tf.runs.ranking import print_rankings, ranking_record
 from gsp_tf.runs.tokens import TokenModel
 
 if TYPE_CHECKING:
@@ -27,10 +23,9 @@ def rerank_run(
     at: Sequence[int] = (1, 5, 10),
     query_sources: ArrayLike | None = None,
     reference_sources: ArrayLike | None = None,
-    out: PathLike | None = None,
     whitening: PCAWhitening | None = None,
 ) -> dict[str, Reranked]:
-    """Measure ways to re-rank the test images of a run, and write `reranking.json`.
+    """Measure ways to re-rank the test images of a run.
 
     The embeddings are those of the last evaluation, and a run without them is evaluated. Only
     transport reads the images again, for their local features.
@@ -42,14 +37,12 @@ def rerank_run(
         at: the values of K of the metrics.
         query_sources: as in `ranking_metrics`.
         reference_sources: as in `ranking_metrics`.
-        out: JSON file to write; None is `reranking.json` in the run.
         whitening: as in `reranking_metrics`.
 
     Returns:
         the dict of `reranking_metrics`.
 
     Raises:
-        BlockingIOError: if another process is writing the folder.
         FileNotFoundError: if the run has no model.
         ValueError: if a method is unknown, the run has several models, or the pooling of the model
             has no weights, which transport needs.
@@ -82,37 +75,7 @@ def rerank_run(
     searched = found.queries, found.query_labels, found.references, found.reference_labels
     sources = {"query_sources": query_sources, "reference_sources": reference_sources}
     others = {**sets, **sources, "whitening": whitening}
-    results = reranking_metrics(*searched, methods, at, **others)
-    with locked(run.folder.path):
-        out = run.folder.path / "reranking.json" if out is None else out
-        replace_text(out, json.dumps(reranking_record(results), indent=2) + "\n")
-    return results
-
-
-def reranking_record(results: dict[str, Reranked]) -> dict[str, dict]:
-    """The results of ways to re-rank as they are written in JSON.
-
-    Args:
-        results: the results of `rerank_run` or `reranking_metrics`.
-
-    Returns:
-        `ranking_record` by way, with `seconds` and `bytes` of an image.
-
-    Example:
-        >>> import numpy as np
-        >>> from gsp_tf.evaluation import RankingMetrics
-        >>> metrics = RankingMetrics({"map_at_r": np.array([0.5, 0.7])}, np.arange(2))
-        >>> reranking_record({"search": Reranked(metrics, 0.5, 512)})["search"]["bytes"]
-        512
-    """
-    return {
-        name: {
-            **ranking_record(found.metrics),
-            "seconds": found.seconds,
-            "bytes": found.bytes_per_image,
-        }
-        for name, found in results.items()
-    }
+    return reranking_metrics(*searched, methods, at, **others)
 
 
 def _token_sets(run, model, images, name):
@@ -120,29 +83,3 @@ def _token_sets(run, model, images, name):
     batches = evaluation_batches(run.recipe, images)
     description = f"Local features of the {name} images"
     return model.embed(show_progress(batches, description, len(batches)))
-
-
-def print_reranking(results: dict[str, Reranked]) -> None:
-    """Print the results of ways to re-rank as a table, metrics in percent.
-
-    Args:
-        results: the results of `rerank_run` or `reranking_metrics`.
-
-    Example:
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> labels = np.arange(60) % 3
-        >>> embeddings = np.eye(3)[labels] + rng.normal(size=(60, 3))
-        >>> print_reranking(reranking_metrics(embeddings, labels, methods=["k_reciprocal"]))
-            Re-ranking: metrics in percent with 95 % intervals from resampled classes,
-        ...
-    """
-    print_rankings(
-        "Re-ranking: metrics in percent with 95 % intervals from resampled classes, seconds for "
-        "all queries, bytes per image",
-        "method",
-        {name: found.metrics for name, found in results.items()},
-        ["precision_at_1", "map_at_r"],
-        seconds=[f"{found.seconds:.1f}" for found in results.values()],
-        bytes=[f"{found.bytes_per_image:,}" for found in results.values()],
-    )

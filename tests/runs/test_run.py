@@ -16,7 +16,6 @@ from gsp_tf.runs import (
     Comparison,
     Run,
     RunFolder,
-    _callbacks,
     _embeddings,
     _training,
     check_recipe,
@@ -118,7 +117,7 @@ def test_what_is_wrong_with_a_run_is_said_in_all_its_files(
 def test_tensorboard_has_each_finding_once(tmp_path):
     health, learner = HealthCheck(), keras.Sequential([keras.Input((1,))])
     health.findings = [{"step": 1, "text": "before a stop"}]
-    board = _callbacks.Board(tmp_path, health, {}, {})
+    board = _training.Board(tmp_path, health, {}, {})
     board.set_model(learner)
     board.on_train_begin()
     for epoch in range(3):

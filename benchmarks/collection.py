@@ -19,6 +19,7 @@ from pathlib import Path
 
 import faiss
 import numpy as np
+import pyarrow as pa
 import tensorflow as tf
 from measure import in_fresh_processes, peak_bytes
 from pipeline import write_photographs
@@ -30,7 +31,6 @@ from gsp_tf.runs import RunFolder, build_learner, evaluation_batches
 from gsp_tf.search import (
     BatchEmbedder,
     EmbeddingsFolder,
-    Shard,
     VectorIndex,
     choose_effort,
     exact_neighbours,
@@ -243,7 +243,9 @@ def files(sizes):
         paths = [f"/collection/{number // 1000:06}/{number:012}.jpg" for number in range(count)]
         with tempfile.TemporaryDirectory() as folder:
             written = EmbeddingsFolder(folder)
-            written.write_shard(0, Shard(paths, ["a class"] * count, values, []))
+            columns = {"path": paths, "label": ["a class"] * count}
+            columns["embedding"] = pa.FixedSizeListArray.from_arrays(values.ravel(), dim)
+            written.write_shard(0, pa.table(columns))
             size = written.shard_path(0).stat().st_size / count
         rows.append((f"D = {dim}", 4 * dim, size))
     note = f"A shard of {count:,} rows: path of {len(paths[0])} characters, label and embedding."

@@ -130,7 +130,8 @@ def parsed(kind: Any, value: Any, name: str) -> Any:
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind or (kind is float and not math.isfinite(value)):
-        raise ValueError(f"{name} is {value!r:.200}; expected {getattr(kind, '__name__', kind)}.")
+        expected = getattr(kind, "__name__", str(kind)).lstrip("_")
+        raise ValueError(f"{name} is {value!r:.200}; expected {expected}.")
     return value
 
 

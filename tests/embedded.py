@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 from PIL import Image
 from sklearn.datasets import load_digits
 
@@ -10,8 +11,8 @@ from gsp_tf._metadata import ModelInfo, Preprocessing, write_entries
 from gsp_tf.recipe import load_recipe
 from gsp_tf.runs import RunFolder, build_learner
 from gsp_tf.search import EmbeddingsFolder
-from gsp_tf.search.embedding import Shard
-from gsp_tf.search.embedding.folder import EmbeddingsMetadata, ImageList, Outcome
+from gsp_tf.search.embedded import EmbeddingsMetadata, ImageList, Outcome
+from gsp_tf.search.tables import vector_column
 
 KINDS = ("exact", "sq8", "hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq")
 
@@ -52,6 +53,12 @@ def save_run(path, images, seed=0, pooling="{name: gap}"):
     return path
 
 
+def images_table(names, labels, embeddings, **columns):
+    """A table of embedded images."""
+    known = {"path": pa.array(names, pa.string()), "label": pa.array(labels, pa.string())}
+    return pa.table({**columns, **known, "embedding": vector_column(embeddings)})
+
+
 def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, model="a"):
     """A folder of embeddings in the format of `embed_images`."""
     folder = EmbeddingsFolder(path)
@@ -72,7 +79,7 @@ def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, mo
     metadata.write(folder.metadata_path)
     for number in range(metadata.num_shards):
         part = slice(number * shard_size, (number + 1) * shard_size)
-        folder.write_shard(number, Shard(names[part], labels[part], embeddings[part]))
+        folder.write_shard(number, images_table(names[part], labels[part], embeddings[part]))
     return path
 
 

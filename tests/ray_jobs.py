@@ -14,7 +14,7 @@ SHARD_SIZE = 8
 DRIVER = """
 import os, signal, sys, tempfile
 from gsp_tf.cli import main
-from gsp_tf.search.embedding import workers
+from gsp_tf.search import collection as workers
 
 os.environ["GSP_TF_TEST"], tempfile.tempdir = sys.argv[1:3]
 os.environ.pop("RAY_ADDRESS", None)
@@ -23,7 +23,7 @@ class Worker:
     def __init__(self, *arguments):
         self.killed = os.path.join(os.environ["GSP_TF_TEST"], "killed")
         if os.path.exists(self.killed):
-            from gsp_tf.search.embedding.workers import _ShardEmbedder
+            from gsp_tf.search.collection import _ShardEmbedder
             self.write = _ShardEmbedder(*arguments)
 
     def __call__(self, batch):
@@ -38,9 +38,9 @@ main(sys.argv[3:])
 
 # Runs before a command whose workers are to be calls in its own process.
 WITHOUT_RAY = """
-from gsp_tf.search.embedding import workers
+from gsp_tf.search import collection as workers
 from ray_jobs import ray_without_processes
-workers.ray_session = ray_without_processes
+workers._ray_session = ray_without_processes
 """
 
 
@@ -96,7 +96,7 @@ class _Dataset(list):
 
 @contextlib.contextmanager
 def ray_without_processes():
-    """Instead of `ray_session`."""
+    """Instead of `_ray_session`."""
     data = SimpleNamespace(
         from_items=lambda items, override_num_blocks: _Dataset(items),
         ActorPoolStrategy=lambda size: size,

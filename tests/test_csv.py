@@ -8,10 +8,9 @@ import pytest
 
 from gsp_tf._files import csv_cell, csv_text
 from gsp_tf.data.datasets.manifest import read_rows
-from gsp_tf.search._tables import write_table
-from gsp_tf.search.embedding import EmbeddingsFolder
-from gsp_tf.search.embedding._listing import list_images
-from gsp_tf.search.image_table import ImageTable
+from gsp_tf.search.embed import list_images
+from gsp_tf.search.embedded import EmbeddingsFolder
+from gsp_tf.search.tables import ImageTable, write_table
 
 # https://owasp.org/www-community/attacks/CSV_Injection
 BEGINNINGS = ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"]
@@ -52,7 +51,7 @@ def test_tables_and_lists_of_images_are_no_formulas_and_come_back(tmp_path):
     write_table(table, {"path": paths, "label": names, "score": pa.array([-1.0] * len(names))})
     assert not any(cell.startswith(tuple(BEGINNINGS)) for cell in cells(table) if cell != "-1")
     assert [image.label for image in list_images([table])] == names
-    assert ImageTable(table, ["label"]).values(paths)["label"].tolist() == names
+    assert ImageTable(table, ["label"]).texts(paths, "label").tolist() == names
     assert ImageTable(table).rows(paths)["label"].to_pylist() == names
     assert [row.label for row in read_rows(table)] == names
 

@@ -93,19 +93,6 @@ def resumed_changes(given):
     return training
 
 
-def run_folder(run):
-    """The run folder that a command is given, or that of a pretrained network, made if missing."""
-    # TensorFlow is imported only for what can be a network: not for a mistyped path.
-    path = Path(run)
-    is_name = ":" in run or path.suffix in (".yaml", ".yml") or path.name == run
-    if path.is_dir() or not is_name:
-        require_run(run)
-        return run
-    from gsp_tf.runs import pretrained_run
-
-    return str(pretrained_run(run))
-
-
 def is_ladder(path):
     """Whether a folder is one that `gsp-tf train FOLDER` made with a pretrained network."""
     from gsp_tf.runs import RunFolder

@@ -46,9 +46,11 @@ def command(
 
     from gsp_tf._console import counted, listed
     from gsp_tf.evaluation import classes_for_interval
-    from gsp_tf.search import calibrate, labelled_embeddings
+    from gsp_tf.runs import is_run
+    from gsp_tf.search import Embeddings, calibrate, thresholds_path
 
-    read = labelled_embeddings(source, seed=seed)
+    split = "validation" if is_run(source) else None
+    read = Embeddings.read(source, split=split).labelled(seed=seed)
     for note in read.notes:
         print(f"note: {note}")
     found = calibrate(
@@ -63,7 +65,7 @@ def command(
         coverage=coverage,
     )
     on = found.calibrated_on
-    paired = np.count_nonzero(np.bincount(read.labels) > 1)
+    paired = np.count_nonzero(np.bincount(read.classes[1]) > 1)
     needed = classes_for_interval(found.confidence)
     print(
         f"Calibrated on {counted(on.images, 'image')} of {counted(on.classes, 'class')}, "
@@ -108,4 +110,4 @@ def command(
             f"The rate {found.false_match_rate:g} does not hold for "
             f"{counted(len(names), 'class')}: {listed(names, _NAMED)}{rest}"
         )
-    print(f"Thresholds: {read.path if out is None else out}")
+    print(f"Thresholds: {thresholds_path(read) if out is None else out}")

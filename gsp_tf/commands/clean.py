@@ -3,8 +3,8 @@
 from typing import Literal
 
 from gsp_tf._numbers import Count
-from gsp_tf.commands._recipes import run_folder
 from gsp_tf.commands.dedup import show_new
+from gsp_tf.runs import run_folder
 
 _MOST_NAMED = 10
 _MANY = 0.2

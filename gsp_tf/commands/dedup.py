@@ -3,7 +3,7 @@
 from typing import Literal
 
 from gsp_tf._numbers import NonNegative, Seed
-from gsp_tf.commands._recipes import run_folder
+from gsp_tf.runs import run_folder
 
 _MOST_NAMED = 5
 

@@ -1,8 +1,8 @@
 """`gsp-tf embed`: embeddings of images."""
 
 from gsp_tf._numbers import Count, SizeOrZero
-from gsp_tf.commands._recipes import run_folder
 from gsp_tf.commands.results import show_embeddings
+from gsp_tf.runs import run_folder
 
 
 def command(

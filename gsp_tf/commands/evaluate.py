@@ -4,6 +4,7 @@ from pathlib import Path
 
 from gsp_tf._numbers import Count, Size
 from gsp_tf.commands._recipes import require_run
+from gsp_tf.runs import is_run
 
 AT = (1, 5, 10)
 TOKENS = 16
@@ -30,7 +31,7 @@ def command(
         at: Values of K of the metrics of --rerank; without any, 1, 5 and 10.
         out: JSON file for the metrics of --rerank; null is reranking.json in the run.
     """
-    if Path(run).exists() and not Path(run, "recipe.yaml").is_file():
+    if Path(run).exists() and not is_run(run):
         raise ValueError(
             f"{run} is not a run folder; gsp-tf rank and gsp-tf verify take other embeddings."
         )

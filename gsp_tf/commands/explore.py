@@ -1,7 +1,7 @@
 """`gsp-tf explore`: a model in the browser."""
 
 from gsp_tf._numbers import Count, Port, Positive
-from gsp_tf.commands._recipes import run_folder
+from gsp_tf.runs import run_folder
 
 
 def command(

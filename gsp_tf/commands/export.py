@@ -4,8 +4,8 @@ import os
 import sys
 from typing import Literal
 
-from gsp_tf.commands._recipes import run_folder
 from gsp_tf.commands.results import show_untrained
+from gsp_tf.runs import run_folder
 
 
 def command(

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from gsp_tf._numbers import Count, PositiveShare, Size
-from gsp_tf.commands._recipes import run_folder
+from gsp_tf.runs import is_run, run_folder
 
 
 def command(
@@ -112,7 +112,7 @@ def _folder_of(path, name):
 
         if path.partition(":")[0] in backbones.names():
             path = run_folder(path)
-    return str(Path(path, name)) if Path(path, "recipe.yaml").is_file() else path
+    return str(Path(path, name)) if is_run(path) else path
 
 
 def _given(*options):

@@ -120,10 +120,11 @@ def command(
 
 def is_run_folder(source):
     """Whether a source is a run folder; refuses a path where nothing is."""
-    is_run = (Path(source) / "recipe.yaml").is_file()
-    if is_run or not Path(source).exists():
+    from gsp_tf.runs import is_run
+
+    if not Path(source).exists():
         require_run(source)
-    return is_run
+    return is_run(source)
 
 
 def read_images(source, gallery, columns=(), table=None, **options):
@@ -168,10 +169,10 @@ def _rank(images, at, by, metric, sources):
     from gsp_tf.commands._rankings import print_ranking, print_rankings, ranking_record
     from gsp_tf.evaluation import gallery_metrics, ranking_metrics
 
-    queries = images.queries, images.query_labels
+    queries = images.searched[:2]
     names = ["precision_at_1", "map_at_r", f"ndcg_at_{at[-1]}"]
     if images.galleries is not None and len(set(images.galleries)) > 1:
-        references = images.galleries, images.references, images.reference_labels
+        references = images.galleries, *images.searched[2:]
         found = gallery_metrics(*queries, *references, at, metric, **sources)
         for gallery in sorted(set(images.galleries.tolist()) - set(found)):
             print(
@@ -180,9 +181,7 @@ def _rank(images, at, by, metric, sources):
             )
         print_rankings(f"The same queries in each gallery{_UNITS}", "gallery", found, names)
         return {"galleries": {name: ranking_record(of) for name, of in found.items()}}
-    found = ranking_metrics(
-        *queries, images.references, images.reference_labels, at, metric, **sources
-    )
+    found = ranking_metrics(*images.searched, at, metric, **sources)
     print_ranking(found, at)
     record = {"all": ranking_record(found)}
     if by is not None:
@@ -204,7 +203,7 @@ def _rank_groups(images, at, classes_per_group, metric):
     from gsp_tf.commands._rankings import percent
     from gsp_tf.evaluation import grouped_recall
 
-    found = grouped_recall(images.queries, images.query_labels, classes_per_group, at, metric)
+    found = grouped_recall(*images.searched[:2], classes_per_group, at, metric)
     print(f"Among random groups of {classes_per_group} classes, in percent:")
     for k, estimate in zip(at, found.values(), strict=True):
         print(f"  grouped Recall@{k} {percent(estimate)}")
@@ -216,8 +215,7 @@ def _rank_prefixes(images, dims, at, metric, sources):
     from gsp_tf.commands._rankings import print_rankings, ranking_record
     from gsp_tf.runs import prefix_metrics
 
-    searched = images.queries, images.query_labels, images.references, images.reference_labels
-    found = prefix_metrics(sorted(set(dims)), *searched, at=at, metric=metric, **sources)
+    found = prefix_metrics(sorted(set(dims)), *images.searched, at=at, metric=metric, **sources)
     names = [*(f"recall_at_{k}" for k in at), "map_at_r"]
     rows = {f"{dim:,}": metrics for dim, metrics in found.items()}
     print_rankings(f"The first dimensions of the embeddings{_UNITS}", "dimensions", rows, names)
@@ -235,9 +233,7 @@ def _rerank(source, images, methods, at, sources):
             "are for cosine distances."
         )
     methods = RERANKINGS[:-1] if "all" in methods else methods
-    searched = images.queries, images.query_labels, images.references, images.reference_labels
-    tokens = images.query_tokens, images.reference_tokens
     results = reranking_metrics(
-        *searched, methods, at, *tokens, **sources, whitening=images.whitening
+        *images.searched, methods, at, *images.tokens, **sources, whitening=images.whitening
     )
     return reranked(results)

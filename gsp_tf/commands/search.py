@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from gsp_tf._numbers import Count, Size
-from gsp_tf.commands._recipes import run_folder
+from gsp_tf.runs import run_folder
 
 _NUMBERS = {"rank", "cost", "distance"}
 _MISSING = ""
@@ -69,7 +69,10 @@ def command(
             there are many images, and none for image files.
         why: With --html, show which places of the query and its first neighbours the model matches.
     """
-    is_index = Path(run, "index.json").is_file()
+    from gsp_tf import search
+    from gsp_tf._console import counted
+
+    is_index = search.is_index(run)
     run = run if is_index else run_folder(run)
     if why and html is False:
         raise ValueError("--why is for the page with pictures; give --html too.")
@@ -78,9 +81,6 @@ def command(
     if table is not None and exclude_same is None:
         raise ValueError("--table has the column of --exclude-same; give that too.")
     import functools
-
-    from gsp_tf import search
-    from gsp_tf._console import counted
 
     if is_index and index is not None:
         raise ValueError(f"{run} is an index already; give it or --index, not both.")
@@ -137,8 +137,8 @@ def _excluded_by(column, table, index):
 
     if table is not None:
         found = ImageTable(table, [column])
-        groups = found.values(paths)[column]
-        return lambda images: same_as(found.values(images)[column])
+        groups = found.texts(paths, column)
+        return lambda images: same_as(found.texts(images, column))
     how = f"Name a table with the columns path and {column} (--table FILE)."
     if column not in index.columns:
         raise ValueError(f"The index {index.path} has no column {column}. {how}")

@@ -60,9 +60,9 @@ def _identified(images, rates, metric):
 
     from gsp_tf.evaluation import open_set_identification
 
-    searched = images.queries, images.query_labels, images.references, images.reference_labels
-    found = open_set_identification(*searched, rates, metric)
-    known = np.isin(images.query_labels, images.reference_labels)
+    found = open_set_identification(*images.searched, rates, metric)
+    _, labels, _, known = images.searched
+    known = np.isin(labels, known)
     what = f"{known.sum():,} queries of classes in the gallery and {(~known).sum():,} of others"
     return found, {"num_known": int(known.sum()), "num_unknown": int((~known).sum())}, what
 
@@ -74,10 +74,9 @@ def _paired(images, rates, metric):
     from gsp_tf._console import counted
     from gsp_tf.evaluation import PairDistances, opis, verification_metrics
 
-    embeddings, labels = images.queries, images.query_labels
+    embeddings, labels, *gallery = images.searched
     if images.references is not None:  # the own gallery of a run
-        embeddings = np.concatenate([embeddings, images.references])
-        labels = np.concatenate([labels, images.reference_labels])
+        embeddings, labels = map(np.concatenate, ((embeddings, gallery[0]), (labels, gallery[1])))
     pairs = PairDistances(embeddings, labels, metric)
     found = verification_metrics(pairs, rates)
     try:

@@ -170,7 +170,6 @@ def _checksums(folder):
 
 
 def _checksum(path):
-    """SHA-256 of a file, `None` if there is none."""
     return file_sha256(path) if path.is_file() else None
 
 
@@ -213,7 +212,6 @@ def _preprocessing(recipe, size, channels):
 
 
 def _entries(thresholds):
-    """The contents of thresholds but for their model."""
     entries = dataclasses.asdict(thresholds)
     del entries["model"]
     return entries

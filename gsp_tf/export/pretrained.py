@@ -9,9 +9,9 @@ import keras
 from gsp_tf._files import file_sha256, new_folder, refuse_existing, replace_text
 from gsp_tf._metadata import versions
 from gsp_tf._typing import PathLike
+from gsp_tf.export._formats import ServedEmbedder
 from gsp_tf.export._hub import checked_repository, download, is_on_hub, upload
 from gsp_tf.export._model_card import model_card
-from gsp_tf.export._served_embedder import ServedEmbedder
 from gsp_tf.export.metadata import (
     CARD,
     ExportMetadata,
@@ -156,13 +156,11 @@ def _folder_of(source, revision):
 
 
 def _load(folder):
-    """The embedder in a folder."""
     model = RunFolder.load(_model_path(folder))
     return getattr(model, "embedder", model)
 
 
 def _model_path(folder):
-    """The file of the model in a folder."""
     path = next((folder / n for n in (_MODEL, KERAS_NAME) if (folder / n).is_file()), None)
     if path is None:
         raise FileNotFoundError(f"{folder} holds no model: it has no {_MODEL} or {KERAS_NAME}.")
@@ -190,7 +188,6 @@ def _of_run(run, public, embedder, name, folder):
 
 
 def _of_model(embedder, name):
-    """The metadata of a model without a run."""
     (images, *_), (output, *_) = embedder.inputs, embedder.outputs
     inputs = {"dtype": "float32", "shape": list(images.shape), "minimum": 0, "maximum": 255}
     return ExportMetadata(

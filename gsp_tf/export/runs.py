@@ -11,10 +11,16 @@ from keras import ops
 
 from gsp_tf._files import new_folder, refuse_existing
 from gsp_tf._typing import PathLike
-from gsp_tf.export._litert import read_litert, write_litert
-from gsp_tf.export._onnx import ONNX_PACKAGES, read_onnx, write_onnx
-from gsp_tf.export._saved_model import read_saved_model, write_saved_model
-from gsp_tf.export._served_embedder import ServedEmbedder
+from gsp_tf.export._formats import (
+    ONNX_PACKAGES,
+    ServedEmbedder,
+    read_litert,
+    read_onnx,
+    read_saved_model,
+    write_litert,
+    write_onnx,
+    write_saved_model,
+)
 from gsp_tf.export.metadata import describe
 from gsp_tf.runs import fingerprint, load_splits
 from gsp_tf.search import RunModel, find_thresholds

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gsp_tf.runs.images import load_images
     from gsp_tf.runs.ladder import Ladder
     from gsp_tf.runs.model import build_embedder, build_learner, features_model
+    from gsp_tf.runs.named import is_run, run_folder
     from gsp_tf.runs.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
     from gsp_tf.runs.pretrained import frozen_recipe, pretrained_run
     from gsp_tf.runs.ranking import prefix_metrics
@@ -61,6 +62,7 @@ __all__ = [
     "fingerprint",
     "frozen_metrics",
     "frozen_recipe",
+    "is_run",
     "ladder_recipes",
     "load_folds",
     "load_images",
@@ -76,6 +78,7 @@ __all__ = [
     "report_runs",
     "rerank_run",
     "run_demo",
+    "run_folder",
     "stop_note",
     "untrained_note",
 ]

@@ -83,7 +83,7 @@ class Splits(NamedTuple):
         return found.hexdigest()[:16]
 
 
-def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
+def load_splits(recipe: Recipe, images: ImageSet | None = None, download: bool = True) -> Splits:
     """Load the images of a recipe, with disjoint classes for training and test.
 
     With trainer=classification, training and test have the same classes and disjoint images. With
@@ -93,6 +93,7 @@ def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
     Args:
         recipe: The recipe; with protocol mlrc it must name its fold.
         images: Images of all classes, if they are loaded already.
+        download: Whether to download missing data where the recipe says so.
 
     Raises:
         ValueError: if the data cannot give these splits.
@@ -103,6 +104,8 @@ def load_splits(recipe: Recipe, images: ImageSet | None = None) -> Splits:
         >>> set(splits.train.class_names) & set(splits.test.class_names)
         set()
     """
+    if not download:
+        recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, download=False))
     return _completed([_plain_splits(recipe, images)], recipe.data)[0]
 
 

@@ -8,8 +8,7 @@ from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data import UnreadableImageError
 from gsp_tf.evaluation import match_tokens
 from gsp_tf.runs import TokenModel, evaluation_batches
-from gsp_tf.search.embedding import RunModel
-from gsp_tf.search.embedding._checked_images import CheckedImages
+from gsp_tf.search.embedder import CheckedImages, RunModel
 from gsp_tf.visual import draw_matches
 
 _TOKENS = 32

@@ -1,4 +1,4 @@
-"""Thresholds that turn the distances of a model into decisions."""
+"""Thresholds that turn the distances of a model into decisions, and their calibration."""
 
 import dataclasses
 import math
@@ -6,17 +6,21 @@ import warnings
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from gsp_tf._metadata import LARGEST, Metadata, ModelInfo, check_range, check_same_model
+import numpy as np
+
+from gsp_tf import runs
+from gsp_tf._metadata import LARGEST, Metadata, ModelInfo, check_range, check_same_model, versions
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import Estimate
-from gsp_tf.search.index import Index
+from gsp_tf.evaluation import Estimate, PairDistances, calibrate_thresholds, conformal_threshold
+from gsp_tf.search.embeddings import Embeddings
+from gsp_tf.search.index.image_index import Index
 
 NAME = "thresholds.json"
 Decision = Literal["match", "unsure", "unknown"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Interval:
+class _Interval:
     """A number and the ends of its interval, `None` if it is unknown."""
 
     value: float
@@ -24,7 +28,7 @@ class Interval:
     high: float | None
 
     @classmethod
-    def of(cls, found: Estimate) -> "Interval":
+    def of(cls, found: Estimate) -> "_Interval":
         """An `Estimate` in the form stored as JSON."""
         return cls(found.value, *(None if math.isnan(end) else end for end in found[1:]))
 
@@ -34,16 +38,16 @@ class Interval:
 
 
 @dataclasses.dataclass(frozen=True)
-class Threshold:
+class _Threshold:
     """A threshold of the distance, and the shares of pairs that it accepts."""
 
-    distance: Interval
-    false_match_rate: Interval
-    true_match_rate: Interval
+    distance: _Interval
+    false_match_rate: _Interval
+    true_match_rate: _Interval
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassOver:
+class _ClassOver:
     """A class whose false match rate is significantly higher than the chosen one."""
 
     label: str
@@ -52,7 +56,7 @@ class ClassOver:
 
 
 @dataclasses.dataclass(frozen=True)
-class CalibratedOn:
+class _CalibratedOn:
     """The images that thresholds were calibrated on."""
 
     source: str
@@ -103,14 +107,14 @@ class Thresholds(Metadata):
     missed_match_rate: float
     confidence: float
     seed: int
-    match: Threshold
-    unknown: Threshold
-    classes_over: tuple[ClassOver, ...]
+    match: _Threshold
+    unknown: _Threshold
+    classes_over: tuple[_ClassOver, ...]
     base_rate: float | None
-    precision: Interval | None
+    precision: _Interval | None
     coverage: float | None
     retrieval_set: float | None
-    calibrated_on: CalibratedOn
+    calibrated_on: _CalibratedOn
     versions: dict[str, str]
 
     def __post_init__(self) -> None:
@@ -267,3 +271,123 @@ def _fitting(places, metric, dim, whose):
             stacklevel=1,
         )
     return None, None
+
+
+def calibrate(
+    source: Embeddings | PathLike,
+    false_match_rate: float,
+    base_rate: float | None = None,
+    out: PathLike | None = None,
+    metric: Literal["euclidean", "cosine"] | None = None,
+    missed_match_rate: float = 0.05,
+    num_resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    coverage: float | None = None,
+) -> Thresholds:
+    """Calibrates thresholds on the validation classes of a run, or on other labelled embeddings.
+
+    The thresholds are those of `calibrate_thresholds`. The file is replaced in one step. It names
+    the model by its SHA-256, and thresholds are refused for embeddings of any other model.
+
+    Args:
+        source: `Embeddings` with labels, or a path for `Embeddings.read`; a run gives the images of
+            its validation classes. Classes that the model was trained on give thresholds that are
+            too strict for all others.
+        false_match_rate: share of the pairs of different classes that may match.
+        base_rate: share of true matches among the pairs that will be compared.
+        out: file to write; `None` means `thresholds.json` in the folder of the source.
+        metric: the distance; `None` means that of the source, else "euclidean".
+        missed_match_rate: share of the pairs of the same class that may be unknown.
+        num_resamples: number of samples of the classes.
+        confidence: share of the resampled values in each interval.
+        seed: seed of the samples.
+        coverage: probability for `conformal_threshold`, to find the retrieval set too.
+
+    Returns:
+        `Thresholds`.
+
+    Raises:
+        FileNotFoundError: if there is nothing at the path.
+        ValueError: if the source cannot be read, its pairs cannot support the rate, or an argument
+            is out of range.
+
+    Example:
+        >>> calibrate("no/such/run", 1e-3)
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run does not exist.
+    """
+    if not isinstance(source, Embeddings):
+        source = Embeddings.read(source, split="validation" if runs.is_run(source) else None)
+    source = source.labelled(seed=seed)
+    class_names, labels = source.classes
+    metric = metric or source.metric or "euclidean"
+    pairs = PairDistances(source.vectors, labels, metric, seed)
+    found = calibrate_thresholds(
+        pairs, false_match_rate, missed_match_rate, base_rate, num_resamples, confidence, seed
+    )
+    retrieval_set = None
+    if coverage is not None:
+        retrieval_set = conformal_threshold(source.vectors, labels, coverage, metric, seed)
+    precision = found.precision
+    if precision is not None and math.isnan(precision.value):  # no pair matches
+        precision = None
+    sizes = np.bincount(labels)
+    over = [
+        _ClassOver(class_names[label], float(found.class_rates[number]), int(sizes[label]))
+        for number, label in enumerate(pairs.classes)
+        if found.is_over[number]
+    ]
+    thresholds = Thresholds(
+        model=source.model,
+        metric=metric,
+        dim=source.dim,
+        false_match_rate=false_match_rate,
+        missed_match_rate=missed_match_rate,
+        confidence=confidence,
+        seed=seed,
+        match=_threshold(found.match),
+        unknown=_threshold(found.unknown),
+        classes_over=tuple(sorted(over, key=lambda one: -one.false_match_rate)),
+        base_rate=base_rate,
+        precision=None if precision is None else _Interval.of(precision),
+        coverage=coverage,
+        retrieval_set=retrieval_set,
+        calibrated_on=_CalibratedOn(
+            source=source.name,
+            images=source.count,
+            classes=len(pairs.classes),
+            positive_pairs=pairs.num_positive,
+            negative_pairs=pairs.num_negative,
+        ),
+        versions=versions("numpy"),
+    )
+    thresholds.write(thresholds_path(source) if out is None else Path(out))
+    return thresholds
+
+
+def thresholds_path(source: Embeddings) -> Path:
+    """The file of the thresholds of a source: in its folder, or beside its file.
+
+    Args:
+        source: the embeddings that were calibrated on.
+
+    Raises:
+        ValueError: if they are arrays, which have no folder.
+
+    Example:
+        >>> thresholds_path(Embeddings.from_arrays(np.eye(2), name="the arrays"))
+        Traceback (most recent call last):
+            ...
+        ValueError: the arrays has no folder for the thresholds; name a file (out).
+    """
+    path = source.path
+    if path is None:
+        raise ValueError(f"{source.name} has no folder for the thresholds; name a file (out).")
+    return path / NAME if path.is_dir() else path.with_name(f"{path.name}.{NAME}")
+
+
+def _threshold(found):
+    parts = found.distance, found.false_match_rate, found.true_match_rate
+    return _Threshold(*(_Interval.of(part) for part in parts))

@@ -30,8 +30,9 @@ from gsp_tf.runs import (
 )
 from gsp_tf.runs._embeddings import embed_test_images, kept_embeddings
 from gsp_tf.search import EmbeddingsFolder, Index, RunModel
-from gsp_tf.search.embedding import workers
+from gsp_tf.search import collection as workers
 from gsp_tf.search.explore import server
+from gsp_tf.search.tables import vectors_of
 from gsp_tf.training import embed
 
 SMALL = ["--data.image_size", "32", "--training.epochs", "2", "--training.steps_per_epoch", "2"]
@@ -62,9 +63,9 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
     assert folder.recipe().data.image_size == 224
     (shard,) = EmbeddingsFolder.open("runs/small/embeddings").shards()
     expected, _ = mean_features(folder.recipe(), load_folder("my_images"))
-    np.testing.assert_allclose(shard.embeddings, expected, atol=1e-5)
+    np.testing.assert_allclose(vectors_of(shard), expected, atol=1e-5)
     written = folder.model_path.stat().st_mtime_ns
-    query = shard.paths[6]
+    query = shard["path"].to_pylist()[6]
     capsys.readouterr()
     assert run_command("search", "small", query, "--k", "2") == 0
     first = capsys.readouterr().out.splitlines()[2]
@@ -96,7 +97,7 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
 def test_a_network_finds_wrong_labels_embeds_a_collection_and_is_explored(
     networks, monkeypatch, capsys
 ):
-    monkeypatch.setattr(workers, "ray_session", ray_without_processes)
+    monkeypatch.setattr(workers, "_ray_session", ray_without_processes)
     monkeypatch.setattr(server._Server, "run", lambda self, sockets: None)
     assert run_command("clean", "my_images", "--run", "small") == 0
     assert "of 40 images disagree with the label" in capsys.readouterr().out
@@ -104,7 +105,7 @@ def test_a_network_finds_wrong_labels_embeds_a_collection_and_is_explored(
     pq.write_table(pa.table({"path": paths}), "collection.parquet")
     assert run_command("embed-collection", "small", "collection.parquet") == 0
     (shard,) = EmbeddingsFolder.open("runs/small/embeddings").shards()
-    assert sorted(shard.paths) == paths
+    assert sorted(shard["path"].to_pylist()) == paths
     assert run_command("explore", "small") == 0
     assert len(Index("runs/small/index")) == 40
     assert RunFolder("runs/small").metrics()["epochs"] == 0

@@ -158,9 +158,9 @@ def test_cleaning_knows_which_images_have_no_class(text, digits, photos, write_r
     path = digits if text is BESIDE else photos
     recipe = load_recipe(write_recipe(text.format(path=path, unlabelled=photos)))
     part = _of_recipe(recipe, "the run")
-    without = [name for name, label in zip(part.names, part.labels, strict=True) if label is None]
+    without = [name for name, label in zip(part.paths, part.labels, strict=True) if label is None]
     assert sorted(without) == sorted(str(path) for path in photos.iterdir())
-    assert len(set(part.names)) == len(part.names) == (260 if text is BESIDE else 60)
+    assert len(set(part.paths)) == len(part.paths) == (260 if text is BESIDE else 60)
 
 
 def test_other_systems_with_a_loss_of_views(digits, photos, write_recipe):

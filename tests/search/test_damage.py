@@ -18,18 +18,16 @@ from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.recipe import Recipe, recipe_values, resolved
 from gsp_tf.runs import RunFolder
 from gsp_tf.search import (
+    Embeddings,
     EmbeddingsFolder,
     Index,
     Thresholds,
     build_index,
     calibrate,
     change_index,
-    vector_source,
     verify_index,
 )
-from gsp_tf.search.embedding import Shard
-from gsp_tf.search.embedding._token_columns import token_columns
-from gsp_tf.search.image_table import ImageTable
+from gsp_tf.search.tables import ImageTable, token_columns, vectors_of
 from gsp_tf.training import Checkpoint, MetricLearner
 
 COUNT = 300
@@ -58,14 +56,16 @@ def with_tokens(path, vectors, first):
     write_embeddings(path, vectors, names, labels, shard_size=100)
     folder = EmbeddingsFolder(path)
     for number, shard in enumerate(list(folder.shards())):
-        rows = len(shard.paths)
+        rows = len(shard)
         sets = TokenSets(
             random.integers(-127, 128, (rows, 3, 8), dtype=np.int8),
             random.integers(0, 256, (rows, 3), dtype=np.uint8),
             random.integers(0, 16, (rows, 3), dtype=np.uint16),
         )
         columns = token_columns(sets)
-        folder.write_shard(number, Shard(shard.paths, shard.labels, shard.embeddings, [], columns))
+        for name, column in columns.items():
+            shard = shard.append_column(name, column)
+        folder.write_shard(number, shard)
     return path
 
 
@@ -113,7 +113,11 @@ def searched(path, mapped):
 
 def embedded(path):
     shards = EmbeddingsFolder.open(path).shards()
-    return [part for s in shards for part in (s.paths, s.labels, s.embeddings, s.columns["tokens"])]
+    return [
+        part
+        for s in shards
+        for part in (s["path"].to_pylist(), s["label"].to_pylist(), vectors_of(s), s["tokens"])
+    ]
 
 
 def decided(path):
@@ -142,9 +146,8 @@ def continued(path):
 
 
 def blocks(path):
-    return [
-        part for b in vector_source(path).blocks() for part in (b.names, b.labels, b.embeddings)
-    ]
+    read = Embeddings.read(path)
+    return [read.paths, read.labels, read.vectors]
 
 
 def cameras(path):

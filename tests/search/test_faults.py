@@ -17,7 +17,7 @@ def is_page(path):
 
 
 def is_embedded(path):
-    assert sum(len(shard.paths) for shard in EmbeddingsFolder.open(path).shards()) == 80
+    assert sum(len(shard) for shard in EmbeddingsFolder.open(path).shards()) == 80
 
 
 COMMANDS = {

@@ -279,7 +279,7 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
         assert run_command("verify", *arguments) == 1
         assert message in capsys.readouterr().err
     with pytest.raises(ValueError, match="lacks 1 image: /photos/90.png"):
-        ImageTable(table, ["camera"]).values(["/photos/3.png", "/photos/90.png"])
+        ImageTable(table, ["camera"]).rows(["/photos/3.png", "/photos/90.png"])
     read = ranked_images(parquet, columns=["camera"], most_images=30)
-    assert len(read.queries) == len(read.groups("camera")) == 30
+    assert read.queries.count == len(read.groups("camera")) == 30
     assert "30 of 90 images are used" in read.notes[0]

@@ -10,6 +10,7 @@ from embedded import save_digits, save_run
 from gsp_tf.evaluation import match_tokens, reranking_metrics
 from gsp_tf.runs import RunFolder, TokenModel, load_splits
 from gsp_tf.search import (
+    Embeddings,
     EmbeddingsFolder,
     Index,
     RunModel,
@@ -18,7 +19,6 @@ from gsp_tf.search import (
     change_index,
     embed_images,
     explain_neighbours,
-    labelled_embeddings,
     ranked_images,
     search,
 )
@@ -174,8 +174,8 @@ def test_rank_compares_the_tokens_of_folders_and_indexes(labelled, tmp_path):
     blind = sets._replace(tokens=0 * sets.tokens)
     assert abs(transported(embeddings, labels, query_tokens=blind) - expected) > 0.01
     # Random classes keep their own tokens.
-    read = labelled_embeddings(sources[0], most_images=15, tokens=True)
-    rows = np.abs(embeddings[:, None] - read.embeddings).sum(axis=2).argmin(axis=0)
+    read = Embeddings.read(sources[0], tokens=True).labelled(most_images=15)
+    rows = np.abs(embeddings[:, None] - read.vectors).sum(axis=2).argmin(axis=0)
     assert len(rows) == 12 and (read.tokens.places == sets.take(rows).places).all()
 
 

@@ -3,33 +3,102 @@
 import dataclasses
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from gsp_tf import data, runs
 from gsp_tf._console import listed
-from gsp_tf._metadata import ModelInfo, check_same_model
+from gsp_tf._files import advising, locked
+from gsp_tf._metadata import Metadata, ModelInfo, check_same_model
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe import Recipe
-from gsp_tf.search.cleaning._kept import embed_and_keep
-from gsp_tf.search.embedding import RunModel
-from gsp_tf.search.embedding._listing import list_images
-from gsp_tf.search.vector_sources import holds_embeddings, vector_source
+from gsp_tf.search.embed import FILE_COLUMNS, ListedImage, embed_shard, file_columns, list_images
+from gsp_tf.search.embedded import EmbeddingsFolder
+from gsp_tf.search.embedder import RunModel
+from gsp_tf.search.embeddings import Embeddings, holds_embeddings
+from gsp_tf.search.tables import as_text, vectors_of
+
+_SHARD = 1024
+
+
+@dataclass(frozen=True)
+class _KeptMetadata(Metadata):
+    format: ClassVar[str] = "gsp_tf kept embeddings"
+    format_version: ClassVar[int] = 1
+    again: ClassVar[str] = "Remove its folder; the same command embeds the images again."
+    model: ModelInfo
+    dim: int
+
+
+def embed_and_keep(
+    model: RunModel, paths: list[str], path: Path
+) -> tuple[np.ndarray, dict[str, str], int]:
+    """Embeds the files that a folder does not have yet; changed files are embedded again.
+
+    Gives embeddings `(N, D)`, NaN for unreadable files, why they are unreadable, and the number of
+    new ones.
+    """
+    folder = EmbeddingsFolder(path)
+    with advising(lambda: "Free some space; the same command continues."), locked(path):
+        metadata = _metadata(model, path / "kept.json")
+        embeddings = np.full((len(paths), metadata.dim), np.nan, np.float32)
+        rows = {name: row for row, name in enumerate(paths)}
+        states = _states(file_columns(paths))
+        is_known = np.zeros(len(paths), bool)
+        number = 0
+        while folder.shard_path(number).is_file():
+            shard = folder.read_shard(number, metadata.dim)
+            _take(shard, rows, states, embeddings, is_known)
+            number += 1
+        new = [name for name, known in zip(paths, is_known, strict=True) if not known]
+        problems: dict[str, str] = {}
+        total = -(-len(new) // _SHARD)
+        for part in range(total):
+            images = [ListedImage(name, None) for name in new[part * _SHARD :][:_SHARD]]
+            shard, corrupt = embed_shard(model, images, f"Embedding, part {part + 1} of {total}", 0)
+            problems |= corrupt
+            if len(shard):
+                folder.write_shard(number, shard)
+                number += 1
+                _take(shard, rows, states, embeddings, is_known)
+        for name, known in zip(paths, is_known, strict=True):
+            if not known:
+                problems.setdefault(as_text(name), "it changed while it was read")
+    return embeddings, problems, len(new) - len(problems)
+
+
+def _metadata(model, file):
+    """The metadata of a folder of this model, which is written if it is new."""
+    if not file.is_file():
+        _KeptMetadata(model.info, model.dim).write(file)
+    metadata = _KeptMetadata.read(file)
+    try:
+        check_same_model(model.info, metadata.model, f"{model.folder.path} and {file.parent}")
+    except ValueError as error:
+        raise ValueError(f"{error} Choose another folder (--out NEW).") from None
+    return metadata
+
+
+def _take(shard, rows, states, embeddings, is_known):
+    """Takes the embeddings of the files of a shard that have not changed since."""
+    vectors = vectors_of(shard)
+    for name, state, vector in zip(shard["path"].to_pylist(), _states(shard), vectors, strict=True):
+        row = rows.get(name)
+        if row is not None and state == states[row]:
+            embeddings[row], is_known[row] = vector, True
+
+
+def _states(columns):
+    """The size and modification time of each file, as pairs."""
+    sizes, times = (columns[name] for name in FILE_COLUMNS)
+    return list(zip(sizes.to_pylist(), times.cast(pa.int64()).to_pylist(), strict=True))
+
 
 _SPLIT = "split"
-
-
-class Part(NamedTuple):
-    """The images of one source; embeddings are `None` where they must be computed."""
-
-    names: list[str]
-    labels: list[str | None]
-    sets: list[str] | None = None
-    embeddings: np.ndarray | None = None
-    metric: str | None = None
-    model: ModelInfo | None = None
 
 
 class ImagesToClean(NamedTuple):
@@ -47,7 +116,6 @@ class ImagesToClean(NamedTuple):
 
     @property
     def readable(self) -> np.ndarray:
-        """Rows of the images that have an embedding."""
         if self.embeddings is None:
             return np.empty(0, np.int64)
         return np.flatnonzero(np.isfinite(self.embeddings[:, 0]))
@@ -67,117 +135,108 @@ def read_images(
     sources = sources if isinstance(sources, list | tuple) else [sources]
     if not sources:
         raise ValueError("Name a folder of images, a run, an index or a file of embeddings.")
-    folders = [source for source in sources if (Path(source) / "recipe.yaml").is_file()]
-    if run is None and folders:
-        run = folders[0]
-    parts = [_part(Path(source)) for source in sources]
+    if run is None:
+        run = next(filter(runs.is_run, sources), None)
+    listings, read = zip(*(_part(Path(source)) for source in sources), strict=True)
     model = None if run is None else RunModel(run)
-    info = _common_model(sources, parts, model)
-    metric = _common(sources, parts, "metric") or "euclidean"
-    names = np.array([name for part in parts for name in part.names])
-    embeddings, problems, num_new = None, {}, None
-    if model is not None and any(part.embeddings is None for part in parts):
-        files = list(dict.fromkeys(n for p in parts if p.embeddings is None for n in p.names))
-        kept = embed_and_keep(model, files, out / "embedded")
+    info = _common_model(sources, read, model)
+    metrics = sorted({part.metric for part in read if part is not None} - {None})
+    if len(metrics) > 1:
+        raise ValueError(f"{listed(sources)} differ in their metric: {listed(metrics)}.")
+    paths = [listing.paths for listing in listings]
+    found, problems, num_new = [None if part is None else part.vectors for part in read], {}, None
+    if model is not None and None in read:
+        files = [name for part, of in zip(read, paths, strict=True) if part is None for name in of]
+        files = list(dict.fromkeys(files))
+        kept, problems, num_new = embed_and_keep(model, files, out / "embedded")
         rows = {name: row for row, name in enumerate(files)}
-        problems, num_new = kept.problems, kept.num_new
-        parts = [
-            part
-            if part.embeddings is not None
-            else part._replace(embeddings=kept.embeddings[[rows[name] for name in part.names]])
-            for part in parts
-        ]
-    without = [str(s) for s, p in zip(sources, parts, strict=True) if p.embeddings is None]
-    if not without:
-        if len({part.embeddings.shape[1] for part in parts}) > 1:
-            dims = ", ".join(str(part.embeddings.shape[1]) for part in parts)
-            raise ValueError(f"{listed(sources)} have embeddings of different dimensions: {dims}.")
-        found = [part.embeddings for part in parts]
-        embeddings = found[0] if len(found) == 1 else np.concatenate(found)
-    elif len(without) < len(parts):
+        for number, names in enumerate(paths):
+            if found[number] is None:
+                found[number] = kept[[rows[name] for name in names]]
+    without = [str(s) for s, vectors in zip(sources, found, strict=True) if vectors is None]
+    if without and len(without) < len(sources):
         raise ValueError(
             f"{listed(without)} has no embeddings to compare with the others; name the run whose "
             "model embeds it (--run RUN)."
         )
-    labels = [label for part in parts for label in part.labels]
-    sets = _sets(sources, parts) if splits is None else _sets_of(splits, names)
+    embeddings = None
+    if not without:
+        if len({vectors.shape[1] for vectors in found}) > 1:
+            dims = ", ".join(str(vectors.shape[1]) for vectors in found)
+            raise ValueError(f"{listed(sources)} have embeddings of different dimensions: {dims}.")
+        embeddings = found[0] if len(found) == 1 else np.concatenate(found)
+    names = np.array([name for of in paths for name in of])
+    labels = [label for listing in listings for label in listing.labels]
+    sets = _sets(sources, listings) if splits is None else _sets_of(splits, names)
+    metric = metrics[0] if metrics else "euclidean"
     return ImagesToClean(names, labels, sets, embeddings, metric, info, problems, num_new, model)
 
 
 def _part(path):
-    """The images of a source."""
-    if (path / "recipe.yaml").is_file():
-        return _of_recipe(RunModel(path).recipe, f"the run {path}")
+    """The images of a source, and its embeddings, `None` where they must be computed."""
+    if runs.is_run(path):
+        return _of_recipe(RunModel(path).recipe, f"the run {path}"), None
     if path.exists() and not holds_embeddings(path):
         images = list_images([path])
-        return Part([image.path for image in images], [image.label for image in images])
-    source = vector_source(path, [_SPLIT])
-    names, labels, sets = [], [], []
-    embeddings, has_sets = np.empty((source.count, source.dim), np.float32), True
-    for block in source.blocks():
-        embeddings[len(names) : len(names) + len(block.names)] = block.embeddings
-        names += block.names
-        labels += block.labels
-        has_sets &= _SPLIT in block.columns
-        sets += list(block.columns.get(_SPLIT, []))
-    return Part(names, labels, sets if has_sets else None, embeddings, source.metric, source.model)
+        return _Listing([image.path for image in images], [image.label for image in images]), None
+    read = Embeddings.read(path)
+    has_sets = _SPLIT in read.table.column_names
+    return _Listing(read.paths, read.labels, read.texts(_SPLIT) if has_sets else None), read
+
+
+class _Listing(NamedTuple):
+    """Images by name, which need not be Unicode text, as Arrow's texts are."""
+
+    paths: list[str]
+    labels: list[str | None]
+    sets: Sequence[str] | None = None
 
 
 def _of_recipe(recipe, whose):
-    """The files of the splits of a recipe."""
     local = dataclasses.replace(recipe.data, download=False, cache=None)
     recipe = dataclasses.replace(recipe, data=local)
     names, labels, of = [], [], []
     for name, images in runs.load_splits(recipe).sets.items():
         if not hasattr(images, "paths"):
             raise ValueError(f"The images of {whose} are not files, so they cannot be listed.")
-        images = (
-            images.images if isinstance(images, data.ViewedImages) else images
-        )  # each file once
+        if isinstance(images, data.ViewedImages):
+            images = images.images  # each file once
         names += map(os.path.abspath, images.paths)
         has_classes = "unlabelled" not in (name, local.name)
         labels += [images.class_names[label] if has_classes else None for label in images.labels]
         of += [name] * len(images)
-    return Part(names, labels, of)
+    return _Listing(names, labels, of)
 
 
-def _sets(sources, parts):
+def _sets(sources, listings):
     """The set of each image: its split, else its source if there are several."""
-    if len(parts) == 1:
-        return None if parts[0].sets is None else np.array(parts[0].sets)
-    sets = []
-    for source, part in zip(sources, parts, strict=True):
-        sets += [str(source)] * len(part.names) if part.sets is None else part.sets
-    return np.array(sets)
+    if len(listings) == 1 and listings[0].sets is None:
+        return None
+    both = zip(sources, listings, strict=True)
+    return np.concatenate(
+        [np.full(len(of.paths), str(s)) if of.sets is None else of.sets for s, of in both]
+    )
 
 
 def _sets_of(recipe, names):
     """The split of each image in a recipe; an empty text for others."""
     part = _of_recipe(recipe, f"the recipe {recipe.name}")
-    split = dict(zip(map(os.path.realpath, part.names), part.sets, strict=True))
+    split = dict(zip(map(os.path.realpath, part.paths), part.sets, strict=True))
     sets = np.array([split.get(os.path.realpath(name), "") for name in names])
     if not sets.any():
         raise ValueError(f"None of the images is one of the recipe {recipe.name}.")
     return sets
 
 
-def _common(sources, parts, name):
-    """The value that all parts with one have in common."""
-    found = {getattr(part, name) for part in parts} - {None}
-    if len(found) > 1:
-        raise ValueError(f"{listed(sources)} differ in their {name}: {listed(sorted(found))}.")
-    return next(iter(found), None)
-
-
-def _common_model(sources, parts, model):
+def _common_model(sources, read, model):
     """The model of all embeddings, `None` if it is unknown."""
     known = [] if model is None else [(str(model.folder.path), model.info)]
-    for source, part in zip(sources, parts, strict=True):
-        if part.model is not None:
+    for source, part in zip(sources, read, strict=True):
+        if part is not None and part.model is not None:
             known.append((str(source), part.model))
-        elif part.embeddings is not None and model is not None:
+        elif part is not None and model is not None:
             raise ValueError(f"{source} does not say which model made its embeddings.")
     for name, other in known[1:]:
         check_same_model(other, known[0][1], f"{name} and {known[0][0]}")
-    is_known = all(part.model is not None or part.embeddings is None for part in parts)
+    is_known = all(part is None or part.model is not None for part in read)
     return known[0][1] if known and is_known else None

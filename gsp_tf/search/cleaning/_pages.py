@@ -4,7 +4,7 @@ import numpy as np
 
 from gsp_tf._console import counted
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.search.tiles import image_tile
+from gsp_tf.search.pages import image_tile
 from gsp_tf.visual import GallerySection, Picture, write_gallery_page
 
 _MOST_GROUPS = 200
@@ -111,5 +111,4 @@ def _short(name):
 
 
 def _label(found, row):
-    """The given label of an image."""
     return found.class_names[found.labels[row]]

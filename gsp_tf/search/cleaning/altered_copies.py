@@ -15,7 +15,7 @@ from gsp_tf._metadata import Metadata, ModelInfo
 from gsp_tf._typing import PathLike
 from gsp_tf.data import read_image
 from gsp_tf.evaluation import ExactSearch, truncated
-from gsp_tf.search.embedding import RunModel
+from gsp_tf.search.embedder import RunModel
 
 _QUALITY = 50
 _CROP = 0.05
@@ -27,7 +27,6 @@ _READ_AT_ONCE = 32
 
 
 def _jpeg(image):
-    """The file of an image as a JPEG."""
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=_QUALITY)
     return buffer.getvalue()
@@ -169,7 +168,6 @@ class _Copies:
 
 
 def _check_enough(count, what):
-    """Raises `ValueError` if too few images remain."""
     if count < _FEWEST:
         raise ValueError(
             f"Only {count} images {what}, too few to measure how far near duplicates are apart; "

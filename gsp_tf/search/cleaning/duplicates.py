@@ -16,10 +16,10 @@ from gsp_tf._typing import PathLike
 from gsp_tf.data import UnreadableImageError, identical_files, image_size, shared_images
 from gsp_tf.evaluation import distances_of_pairs, joined_groups, near_duplicate_groups
 from gsp_tf.recipe import Recipe
-from gsp_tf.search._tables import write_table
 from gsp_tf.search.cleaning._images import ImagesToClean, read_images
 from gsp_tf.search.cleaning._pages import ordered_rows, write_duplicates_page
 from gsp_tf.search.cleaning.altered_copies import DuplicateDistance, calibrate_on_copies
+from gsp_tf.search.tables import write_table
 from gsp_tf.search.thresholds import Thresholds
 
 
@@ -111,7 +111,7 @@ def find_duplicates(
 
     Args:
         sources: image files, folders of images, CSV files with the columns path and label, run
-            folders, and embeddings as for `labelled_embeddings`, which need no labels.
+            folders, and embeddings as for `Embeddings.read`.
         out: folder to write.
         run: run folder of the model that embeds images; `None` means that of the sources, if one is
             a run.

@@ -10,9 +10,9 @@ from gsp_tf._console import counted
 from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import LabelVotes, label_votes
-from gsp_tf.search._tables import write_table
 from gsp_tf.search.cleaning._images import read_images
 from gsp_tf.search.cleaning._pages import write_labels_page
+from gsp_tf.search.tables import write_table
 
 
 class LabelErrors(NamedTuple):

@@ -7,7 +7,8 @@ from markupsafe import Markup
 
 from gsp_tf.search.explore._model_view import ModelView, View
 from gsp_tf.search.explore._prototype_browser import PrototypeBrowser
-from gsp_tf.search.explore._searched import Found, Searched
+from gsp_tf.search.explore._searched import Searched
+from gsp_tf.search.index.neighbours import Neighbour
 from gsp_tf.visual import (
     Tile,
     attribute_histograms,
@@ -50,7 +51,6 @@ def too_large(max_bytes: int) -> str:
 
 
 def _no_prototypes(pooling_name):
-    """The explanation for a page without prototypes."""
     return (
         f"{pooling_name}, the pooling of this run, has no attributes of prototypes; those of "
         "generalized sum pooling have them, such as pooling.name=gsp."
@@ -61,7 +61,7 @@ def found(
     name: str,
     view: View,
     pooling_name: str,
-    neighbours: list[Found],
+    neighbours: list[Neighbour],
     searched: Searched,
     pairs: Sequence[tuple[str, np.ndarray]] = (),
     where: str | None = None,
@@ -79,6 +79,7 @@ def found(
         no_prototypes=_no_prototypes(pooling_name),
         scale=color_scale(),
         neighbours=neighbours,
+        results=[(one, searched.tile(one)) for one in neighbours],
         searched=searched,
         pairs=[(name, png_uri(picture)) for name, picture in pairs],
         where=where,
@@ -99,7 +100,6 @@ def prototypes(browser: PrototypeBrowser) -> str:
 
 
 def patches(browser: PrototypeBrowser, prototype: int) -> str:
-    """The strongest patches of a prototype."""
     shown = [
         {
             "crop": png_uri(enlarged(_cut(patch.image, patch.window), _PIXELS)),
@@ -145,5 +145,4 @@ def _within(cell, window):
 
 
 def _rendered(template, **values):
-    """Renders a template of this package."""
     return page_template(template, "search/explore").render(**values)

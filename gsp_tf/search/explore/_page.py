@@ -48,7 +48,6 @@ class Exploration:
         self.num_prototypes = view.num_prototypes if len(searched) else 0
 
     def page(self, max_bytes: int) -> str:
-        """The page itself."""
         images, indices, _, names, labels = self._examples
         tiles = [array_tile(images.image(i), name) for i, name in zip(indices, names, strict=True)]
         examples = list(zip(tiles, labels, strict=True))
@@ -62,7 +61,6 @@ class Exploration:
         return self._found(image, [0], name, where, content=content)
 
     def search_example(self, number: int, where: str | None = None) -> str:
-        """The places and neighbours of an example."""
         images, indices, numbers, names, _ = self._examples
         own = int(numbers[number])
         return self._found(images, indices[[number]], names[number], where, own)
@@ -129,15 +127,12 @@ class _Page:
         )
 
     async def _first(self, request):
-        """The page."""
         return HTMLResponse(self._html)
 
     async def _script(self, request):
-        """The JavaScript of the page."""
         return FileResponse(Path(__file__).with_name("page.js"), media_type="text/javascript")
 
     async def _search(self, request):
-        """The answer to an uploaded image."""
         name = request.query_params.get("name") or "image"
         with self._uploads.new() as upload:
             try:
@@ -147,16 +142,13 @@ class _Page:
             return await self._work(self._exploration.search, content, name, _where(request))
 
     async def _example(self, request):
-        """The answer to an example."""
         number = _below(self._exploration.num_examples, request)
         return await self._work(self._exploration.search_example, number, _where(request))
 
     async def _prototypes(self, request):
-        """All prototypes."""
         return await self._from_browser(fragments.prototypes)
 
     async def _patches(self, request):
-        """The patches of a prototype."""
         number = _below(self._exploration.num_prototypes, request)
         return await self._from_browser(lambda browser: fragments.patches(browser, number))
 
@@ -192,7 +184,6 @@ class _Page:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app):
-        """Stops the work when the server stops."""
         yield
         self._ended = True
         self._worker.shutdown(wait=False, cancel_futures=True)
@@ -268,7 +259,6 @@ class _Upload:
         return self._waited + asyncio.get_running_loop().time() - self._since
 
     def cut_off(self) -> None:
-        """Ends the reading."""
         if not self._limit.expired():
             self._limit.reschedule(0)
 

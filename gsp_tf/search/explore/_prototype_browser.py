@@ -73,7 +73,6 @@ class PrototypeBrowser:
         self.means = self._found.means
 
     def _maps(self, view, progress):
-        """Attribute maps of the images, batch by batch."""
         done = 0
         for images, _ in self._batches(self._sample.indices):
             progress(done, self.num_images)
@@ -92,7 +91,6 @@ class PrototypeBrowser:
         return [self._patch(row, prototype, image) for row, image in zip(rows, images, strict=True)]
 
     def _patch(self, row, prototype, image):
-        """The patch of one image."""
         height, width = self._found.grid
         down, right = divmod(int(self._found.places[row, prototype]), width)
         cell = (down / height, right / width, 1 / height, 1 / width)

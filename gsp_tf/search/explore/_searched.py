@@ -1,6 +1,5 @@
 """The images that a page searches: those of an index, or the test images of the run."""
 
-import dataclasses
 import re
 import sys
 from collections.abc import Sequence
@@ -25,28 +24,14 @@ from gsp_tf.search import (
     Thresholds,
     find_thresholds,
     image_tile,
+    is_index,
     open_index,
     rows_where,
 )
+from gsp_tf.search.index.neighbours import Neighbour, in_order
 from gsp_tf.visual import Tile, array_tile
 
 _BLOCK = 100_000  # labels in memory at a time
-
-
-class Found(NamedTuple):
-    """An image found by a search.
-
-    Its label and decision may be `None`, `number` is its own, and `is_query` says whether its file
-    is the one that was searched with.
-    """
-
-    rank: int
-    distance: float
-    label: str | None
-    tile: Tile
-    number: int
-    decision: str | None
-    is_query: bool
 
 
 class Sample(NamedTuple):
@@ -54,7 +39,7 @@ class Sample(NamedTuple):
 
     images: ImageSet | Sequence
     indices: np.ndarray
-    numbers: np.ndarray  # as in `Found`
+    numbers: np.ndarray  # ids, as of `Neighbour`
     names: list[str]
     labels: list[str | None]
 
@@ -88,7 +73,7 @@ class IndexedImages:
         where: str | None = None,
         own: int | None = None,
         content: bytes | None = None,
-    ) -> list[Found]:
+    ) -> list[Neighbour]:
         """The k images nearest to an embedding `(1, D)`, of those that meet a condition.
 
         The image with the number `own` is left out, and files with the bytes `content` are marked.
@@ -104,17 +89,17 @@ class IndexedImages:
         if not k:
             return []
         ids, distances = self._index.search(embedding, k, excluded, matching)
-        paths = self._index.paths(ids[0])
-        tiles, same = map(image_tile, paths), (_holds(path, content) for path in paths)
-        labels = self._index.labels(ids[0])
-        return _ranked(self.thresholds, ids[0], distances[0], labels, tiles, same)
+        described = self._index.labels(ids[0]), self._index.paths(ids[0])
+        found = in_order(self.thresholds, ids[0], distances[0], *described)
+        return [one._replace(is_query=_holds(one.path, content)) for one in found]
 
-    def images(self, found: list[Found]) -> Sample:
-        """The images that a search found, those that can be read."""
-        return self._readable(np.array([one.number for one in found]))
+    def tile(self, found: Neighbour) -> Tile:
+        return image_tile(found.path)
+
+    def images(self, found: list[Neighbour]) -> Sample:
+        return self._readable(np.array([one.id for one in found]))
 
     def sample(self, count: int) -> Sample:
-        """At most `count` random images that can be read."""
         return self._readable(_at_most(self._index.ids, count))
 
     def _readable(self, ids):
@@ -136,8 +121,7 @@ class TestImages:
     def __init__(self, model: RunModel, thresholds: Thresholds | None):
         self.thresholds = thresholds
         run = Run(model.folder.path)
-        data = dataclasses.replace(run.recipe.data, download=False)
-        run.splits = load_splits(dataclasses.replace(run.recipe, data=data))
+        run.splits = load_splits(run.recipe, download=False)
         run.check_test_images(model.embedder)
         embedded = run.test_embeddings()
         self._images = run.splits.searched
@@ -158,7 +142,7 @@ class TestImages:
         where: str | None = None,
         own: int | None = None,
         content: bytes | None = None,
-    ) -> list[Found]:
+    ) -> list[Neighbour]:
         """As for an index; the images have no columns for conditions."""
         if where is not None:
             raise ConditionError(
@@ -167,29 +151,30 @@ class TestImages:
         excluded = None if own is None else [own]
         k = min(k, len(self) - (own is not None))
         (indices,), (distances,) = self._search(embedding, k, excluded) if k else ([()], [()])
-        tiles = map(array_tile, map(self._images.image, indices), self._names(indices))
         paths = getattr(self._images, "paths", None)
-        same = (paths is not None and _holds(paths[i], content) for i in indices)
-        return _ranked(self.thresholds, indices, distances, self._labels(indices), tiles, same)
+        described = self._labels(indices), self._names(indices)
+        found = in_order(self.thresholds, indices, distances, *described)
+        if paths is None:
+            return found
+        return [one._replace(is_query=_holds(paths[one.id], content)) for one in found]
 
-    def images(self, found: list[Found]) -> Sample:
-        """The images that a search found."""
-        return self._sample(np.array([one.number for one in found]))
+    def tile(self, found: Neighbour) -> Tile:
+        return array_tile(self._images.image(found.id), found.path)
+
+    def images(self, found: list[Neighbour]) -> Sample:
+        return self._sample(np.array([one.id for one in found]))
 
     def sample(self, count: int) -> Sample:
-        """At most `count` random images."""
         return self._sample(_at_most(np.arange(len(self)), count))
 
     def _sample(self, indices):
         return Sample(self._images, indices, indices, self._names(indices), self._labels(indices))
 
     def _names(self, indices):
-        """The file names of images."""
         paths = getattr(self._images, "paths", None)
         return [f"image {i}" if paths is None else file_name(paths[i]) for i in indices]
 
     def _labels(self, indices):
-        """The class names of images."""
         return [self._images.class_names[self._images.labels[i]] for i in indices]
 
 
@@ -210,7 +195,6 @@ class NoImages:
         return 0
 
     def sample(self, count: int) -> Sample:
-        """No images."""
         return Sample((), np.arange(0), np.arange(0), [], [])
 
 
@@ -226,7 +210,7 @@ def open_images(
     path = model.folder.path
     embedded = EmbeddingsFolder(path / "embeddings")
     is_embedded = embedded.metadata_path.is_file() and embedded.metadata().outcome is not None
-    if index is not None or is_embedded or (path / "index" / "index.json").is_file():
+    if index is not None or is_embedded or is_index(path / "index"):
         return IndexedImages(model, open_index(path, index), thresholds)
     thresholds = find_thresholds(thresholds, model.info, path)
     try:
@@ -234,16 +218,6 @@ def open_images(
     except (ValueError, OSError, ImportError, tf.errors.OpError) as error:
         print(f"The test images cannot be loaded: {reason(error)}", file=sys.stderr)
         return NoImages(shown_reason(error))
-
-
-def _ranked(thresholds, numbers, distances, labels, tiles, same):
-    """`Found` for images in order from nearest to farthest."""
-    found = zip(distances, labels, tiles, numbers, same, strict=True)
-    decide = (lambda distance: None) if thresholds is None else thresholds.decide
-    return [
-        Found(rank, float(distance), label, tile, int(number), decide(distance), is_query)
-        for rank, (distance, label, tile, number, is_query) in enumerate(found, start=1)
-    ]
 
 
 def _holds(path, content):

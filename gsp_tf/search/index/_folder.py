@@ -2,35 +2,217 @@
 
 import base64
 import contextlib
+import functools
+import os
+import re
 import secrets
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import faiss
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gsp_tf._console import listed
-from gsp_tf._files import hashing, locked
+from gsp_tf._files import file_sha256, hashing, locked
 from gsp_tf._metadata import Metadata, ModelInfo, check_range
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import SearchSpace
-from gsp_tf.search.embedding.folder import read_table
-from gsp_tf.search.index._segments import (
-    ITEM_COLUMNS,
-    Segment,
-    StoredFile,
-    StoredSegment,
-    available_memory,
-    is_ours,
+from gsp_tf.evaluation import SearchSpace, TokenSets
+from gsp_tf.search.embedded import read_table
+from gsp_tf.search.index.vector_index import (
+    Kind,
+    Recall,
+    Rescore,
+    VectorIndex,
+    check_rescore,
+    find_rows,
 )
-from gsp_tf.search.index._tokens import stored_tables, write_tables
-from gsp_tf.search.index.kinds import Kind, Rescore, check_rescore
-from gsp_tf.search.index.recall import Recall
-from gsp_tf.search.index.vector_index import VectorIndex
+from gsp_tf.search.tables import num_tokens, token_sets
+
+Tables = Callable[[], Iterator[pa.Table]]
+
+
+def stored_tables(find: Callable[[], Path], ids: pa.ChunkedArray) -> Tables:
+    """The table of some ids in a file, which is found, checked and mapped when it is first read."""
+    read = functools.cache(lambda: _mapped(find(), ids))
+    return lambda: iter([read()])
+
+
+def without(tables: Tables | None, ids: np.ndarray) -> Tables | None:
+    if tables is None:
+        return None
+    dropped = pa.array(ids, pa.int64())
+    return lambda: (table.filter(pc.invert(pc.is_in(table["id"], dropped))) for table in tables())
+
+
+def chained(first: Tables | None, second: Tables | None) -> Tables | None:
+    """The tables of both, or none if one has none."""
+    if first is None or second is None:
+        return None
+
+    def tables():
+        yield from first()
+        yield from second()
+
+    return tables
+
+
+def write_tables(tables: Tables, sink) -> None:
+    """Writes tables as one Arrow file, one after the other."""
+    writer = None
+    for table in tables():
+        table = table.combine_chunks()
+        if writer is None:
+            writer = pa.ipc.new_file(pa.PythonFile(sink, "w"), table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+def read_sets(tables: Iterable[pa.Table], ids: np.ndarray) -> TokenSets:
+    """The token sets of some ids, from tables that hold all of them; only their rows are read."""
+    found = []
+    for table in tables:
+        rows, known = find_rows(ids, table["id"].to_numpy())
+        if known.any():
+            found.append((np.flatnonzero(known), token_sets(table.take(rows[known]))))
+    places = np.concatenate([of_file for of_file, _ in found]) if found else np.empty(0, int)
+    if len(places) < len(ids):
+        raise ValueError(f"The tokens of {len(ids) - len(places)} images are missing.")
+    return TokenSets.join([sets for _, sets in found]).take(np.argsort(places))
+
+
+def _mapped(path, ids):
+    try:
+        with pa.memory_map(str(path)) as file:
+            table = pa.ipc.open_file(file).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if not num_tokens(table.schema):
+        raise ValueError(f"{path} is damaged: it holds no token sets.")
+    if "id" not in table.column_names or not table["id"].equals(ids):
+        raise ValueError(f"{path} is damaged: its ids are not those of its items.")
+    return table
+
+
+ITEM_COLUMNS = {"id": pa.int64(), "path": pa.string(), "label": pa.string()}
+_MEMINFO = Path("/proc/meminfo")
+_OURS = re.compile(
+    r"(?:vectors|codes)-[0-9a-f]{8}\.faiss|items-[0-9a-f]{8}\.parquet|tokens-[0-9a-f]{8}\.arrow"
+)
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """Name, size and checksum of a file of a segment."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        if not is_ours(self.name):
+            raise ValueError(f"it names a file elsewhere: {self.name}.")
+
+    def compared(self, folder: Path) -> Path:
+        """The path in a folder; raises unless the file has its size and checksum."""
+        path = self.found(folder)
+        if file_sha256(path) != self.sha256:
+            raise ValueError(f"{path} is damaged: its SHA-256 is not that in index.json.")
+        return path
+
+    def left_on_disk(self, folder: Path) -> Path:
+        """Like `compared`, but a file larger than the memory has its size alone; a warning says so.
+
+        Comparing such a file takes minutes, and evicts from memory what else is read.
+        """
+        if self.bytes <= available_memory():
+            return self.compared(folder)
+        path = self.found(folder)
+        warnings.warn(
+            f"{path} is larger than the available memory, so its checksum was not compared: damage "
+            f"in it would give wrong results. gsp-tf index {folder} --verify compares it.",
+            stacklevel=2,
+        )
+        return path
+
+    def found(self, folder: Path) -> Path:
+        """The path in a folder; raises if the file is missing or has another size."""
+        path = folder / self.name
+        if not path.is_file():
+            raise FileNotFoundError(f"{folder} is damaged: it lacks {self.name}.")
+        size = path.stat().st_size
+        if size != self.bytes:
+            raise ValueError(f"{path} is damaged: it has {size} bytes, expected {self.bytes}.")
+        return path
+
+
+@dataclass(frozen=True)
+class StoredSegment:
+    """Some images of an index: vectors and codes of faiss, items as Parquet, tokens as Arrow."""
+
+    count: int
+    vectors: StoredFile
+    items: StoredFile
+    tokens: StoredFile | None
+    codes: StoredFile | None
+
+    @property
+    def files(self) -> list[StoredFile]:
+        files = (self.vectors, self.items, self.tokens, self.codes)
+        return [file for file in files if file is not None]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """An open segment; `stored` is `None` until it is written."""
+
+    vectors: VectorIndex
+    items: pa.Table
+    tokens: Tables | None = None
+    stored: StoredSegment | None = None
+
+    def without(self, ids: np.ndarray) -> "Segment":
+        items = self.items.filter(pa.array(~np.isin(self.items["id"], ids)))
+        return Segment(self.vectors.without(ids), items, without(self.tokens, ids))
+
+    def merged(self, other: "Segment") -> "Segment":
+        """This segment with the images of another with larger ids; both may change."""
+        tokens = chained(self.tokens, other.tokens) if len(self.items) else other.tokens
+        items = joined_items([self.items, other.items])
+        return Segment(self.vectors.merged(other.vectors), items, tokens)
+
+
+def available_memory() -> int:
+    """Available memory in bytes, as Linux estimates it; total memory on other systems."""
+    if _MEMINFO.exists():
+        for line in _MEMINFO.read_text().splitlines():
+            name, value = line.split(":")
+            if name == "MemAvailable":
+                return 1024 * int(value.split()[0])
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def is_ours(name: str) -> bool:
+    """Whether a name is that of a file of a segment."""
+    return _OURS.fullmatch(name) is not None
+
+
+def joined_items(tables: list[pa.Table]) -> pa.Table:
+    """Tables of items as one; a column that a table does not have is missing for its images."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        raise ValueError(
+            f"A metadata column has different types in different images: {error}"
+        ) from error
+
 
 _Read = TypeVar("_Read")
 _ROWS_PER_GROUP = 2**16  # texts of small groups are read in large batches
@@ -45,12 +227,10 @@ class Space:
 
     @classmethod
     def pack(cls, space: SearchSpace) -> "Space":
-        """Encodes a space."""
         origin = np.asarray(space.origin, "<f4").tobytes()
         return cls(base64.b64encode(origin).decode(), float(space.scale))
 
     def unpack(self, metric: str, dim: int) -> SearchSpace:
-        """Decodes the space."""
         origin = np.frombuffer(base64.b64decode(self.origin), "<f4")
         if origin.shape != (dim,):
             raise ValueError(f"its origin has {len(origin)} dimensions, expected {dim}.")
@@ -93,16 +273,13 @@ class IndexMetadata(Metadata):
 
     @property
     def count(self) -> int:
-        """Number of images."""
         return sum(segment.count for segment in self.segments)
 
     @property
     def files(self) -> list[StoredFile]:
-        """All files except `index.json`."""
         return [file for segment in self.segments for file in segment.files]
 
     def search_space(self) -> SearchSpace:
-        """The `SearchSpace` of the vectors."""
         return self.space.unpack(self.metric, self.dim)
 
 
@@ -124,7 +301,6 @@ class IndexFolder:
             raise FileExistsError(f"{self.path} exists and holds no index; choose another folder.")
 
     def metadata(self) -> IndexMetadata:
-        """Reads `index.json`."""
         if not self.metadata_path.is_file():
             raise FileNotFoundError(
                 f"{self.path} is not an index: it has no {self.metadata_path.name}. Write "

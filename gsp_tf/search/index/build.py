@@ -1,28 +1,140 @@
-"""Building and verifying indexes."""
+"""Building, changing and verifying indexes."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from gsp_tf._console import counted, listed
 from gsp_tf._files import file_sha256
 from gsp_tf._integers import checked_seed
-from gsp_tf._metadata import versions
+from gsp_tf._metadata import check_same_model, versions
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
-from gsp_tf.search.image_table import ImageTable
-from gsp_tf.search.index._blocks import EmbeddedBlocks, opened_source
+from gsp_tf.search.embeddings import Embeddings
 from gsp_tf.search.index._folder import (
     IndexFolder,
     IndexMetadata,
+    Segment,
     Space,
+    Tables,
+    available_memory,
+    joined_items,
 )
-from gsp_tf.search.index._segments import Segment, available_memory
-from gsp_tf.search.index._tokens import embedded_tables
-from gsp_tf.search.index.image_index import Index
-from gsp_tf.search.index.kinds import Kind, Rescore, choose_kind
-from gsp_tf.search.index.recall import NEIGHBOURS, Recall, choose_effort, exact_neighbours
-from gsp_tf.search.index.vector_index import VectorIndex
-from gsp_tf.search.vector_sources import VectorSource
+from gsp_tf.search.index.image_index import Index, PrefixIndex
+from gsp_tf.search.index.vector_index import (
+    NEIGHBOURS,
+    Kind,
+    Recall,
+    Rescore,
+    VectorIndex,
+    choose_effort,
+    choose_kind,
+    exact_neighbours,
+)
+from gsp_tf.search.tables import (
+    TOKEN_COLUMNS,
+    located,
+    vectors_of,
+    warn_of_columns,
+)
+
+_OWN = ("path", "label", "embedding", *TOKEN_COLUMNS)
+
+
+def _opened_source(source: Embeddings | PathLike, table: PathLike | None) -> Embeddings:
+    """Embeddings for an index with the columns of a table; warns of columns left out."""
+    if not isinstance(source, Embeddings):
+        folder = IndexFolder(source)
+        if folder.metadata_path.is_file() and folder.metadata().embedding_dim is not None:
+            raise ValueError(
+                f"{folder.path} is an index of prefixes; take the embeddings that it was made of."
+            )
+        source = Embeddings.read(source, tokens=None)
+    warn_of_columns(source.name, source.others)
+    return source if table is None else source.with_columns(table)
+
+
+class _EmbeddedBlocks:
+    """Blocks of ids, from `first_id`, and vectors; each pass reads the source, unless `keep`."""
+
+    def __init__(
+        self,
+        source: Embeddings,
+        space: SearchSpace,
+        first_id: int = 0,
+        keep: bool = False,
+        dim: int | None = None,
+    ):
+        self._source, self._space, self._first_id = source, space, first_id
+        self._keep, self._kept = keep, None
+        self._dim = dim
+        self._paths: list[str] = []
+        self._items: list[pa.Table] = []
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        self._paths, self._items, kept = [], [], []
+        for block in self._source.blocks():
+            if "id" in block.column_names:
+                name = self._source.name
+                raise ValueError(
+                    f"{name}, or its table, has a column id, which an index has of its own; give "
+                    "it another name."
+                )
+            embeddings = vectors_of(block)
+            if self._dim is not None:
+                embeddings = truncated(embeddings, self._dim)
+            vectors = self._space.vectors(embeddings)
+            first_id = self._first_id + len(self._paths)
+            numbered = np.arange(first_id, first_id + len(vectors)), vectors
+            paths = [located(name) for name in block["path"].to_pylist()]
+            self._paths += paths
+            items = block.drop_columns([name for name in _OWN if name in block.column_names])
+            items = items.add_column(0, "label", block["label"]).add_column(0, "path", [paths])
+            self._items.append(items.add_column(0, "id", [numbered[0]]))
+            if self._keep:
+                kept.append(numbered)
+            yield numbered
+        if self._keep:
+            self._kept = kept
+
+    def sample(self, ids: np.ndarray) -> np.ndarray:
+        """The vectors of some ids, by ascending id."""
+        ids = np.sort(ids)
+        return np.concatenate(
+            [vectors[np.isin(found, ids, assume_unique=True)] for found, vectors in self]
+        )
+
+    def items(self) -> pa.Table:
+        """The table of the images; valid after a full pass."""
+        if len(set(self._paths)) < len(self._paths):
+            names, counts = np.unique(self._paths, return_counts=True)
+            raise ValueError(
+                f"{self._source.name} holds an image twice: {listed(names[counts > 1], 3)}."
+            )
+        return joined_items(self._items)
+
+
+def _embedded_tables(source: Embeddings, first_id: int) -> Tables | None:
+    """Tables of embeddings, with ids from `first_id`; `None` if they have no tokens."""
+    if not source.has_tokens:
+        return None
+
+    def tables():
+        start = first_id
+        for block in source.blocks():
+            ids = pa.array(np.arange(start, start + len(block)))
+            yield block.select(TOKEN_COLUMNS).add_column(0, "id", ids)
+            start += len(block)
+
+    return tables
+
 
 NUM_QUERIES = 256
 _TRAINING_POINTS = 65_536
@@ -30,7 +142,7 @@ _POINTS_PER_LIST = 64
 
 
 def build_index(
-    embeddings: VectorSource | PathLike,
+    embeddings: Embeddings | PathLike,
     path: PathLike | None = None,
     kind: Kind | None = None,
     metric: str | None = None,
@@ -49,9 +161,9 @@ def build_index(
     for their largest value, unless the metric is cosine.
 
     Args:
-        embeddings: A `VectorSource`, or a path for `vector_source`: a folder of `embed_images`, a
-            Parquet file with the column embedding, a `.npz` or `.npy` file, or another index. The
-            further columns of what is at the path are kept for searches with a condition.
+        embeddings: `Embeddings`, or a path for `Embeddings.read`: a folder of `embed_images`, a
+            Parquet file with the column embedding, a `.npz` or `.npy` file, or another index. Their
+            further columns are kept for searches with a condition.
         path: Folder to write; `None` means the folder `index` in the run of the model.
         kind: A kind of `new_index`; `None` means exact up to 100,000 images, ivf_sq8 up to
             5,000,000, and ivf_pq above.
@@ -82,24 +194,23 @@ def build_index(
             ...
         FileNotFoundError: no/such/folder does not exist.
     """
-    source = opened_source(embeddings)
+    source = _opened_source(embeddings, table)
     folder = IndexFolder(_default_path(source) if path is None else path)
     folder.refuse_existing()
     with folder.changing():
-        columns = None if table is None else ImageTable(table)
         rng = np.random.default_rng(checked_seed(seed))
-        folder.write(*_built(source, kind, metric, rng, rescore, dim, columns))
+        folder.write(*_built(source, kind, metric, rng, rescore, dim))
     return Index(folder.path)
 
 
-def _built(source, kind, metric, rng, rescore, dim, table):
+def _built(source, kind, metric, rng, rescore, dim):
     """The metadata and the segment of a new index."""
     count = source.count
     kind = choose_kind(count) if kind is None else kind
     space = _space(source, metric or source.metric or "euclidean", dim)
     index = VectorIndex.new(kind, len(space.origin), count, space.faiss_metric, rescore)
     may_keep = kind != "exact" and 4 * count * index.dim < available_memory() // 2
-    blocks = EmbeddedBlocks(source, space, keep=may_keep, dim=dim, table=table)
+    blocks = _EmbeddedBlocks(source, space, keep=may_keep, dim=dim)
     recall = Recall(1.0, min(NEIGHBOURS, count - 1), 0, count)
     if kind == "exact" or count == 1:
         for ids, vectors in blocks:
@@ -120,20 +231,19 @@ def _built(source, kind, metric, rng, rescore, dim, table):
         rescore=rescore,
         embedding_dim=None if dim is None else source.dim,
     )
-    return metadata, [Segment(index, items, embedded_tables(source.folder, 0))]
+    return metadata, [Segment(index, items, _embedded_tables(source, 0))]
 
 
 def _space(source, metric, dim):
-    """The `SearchSpace` around all embeddings."""
-    first = next(source.blocks()).embeddings[:1]
+    first = vectors_of(next(source.blocks()))[:1]
     if dim is not None:
         first, largest = truncated(first, dim), 1.0
-    elif source.folder is not None:  # no value exceeds the length of the longest
-        largest = source.folder.metadata().outcome.lengths[1]
+    elif source.largest is not None:
+        largest = source.largest
     elif metric == "cosine":
         largest = 1.0
     else:
-        largest = max(np.abs(block.embeddings).max() for block in source.blocks())
+        largest = max(np.abs(vectors_of(block)).max() for block in source.blocks())
     return SearchSpace.around(np.concatenate([first, np.full_like(first, largest)]), metric)
 
 
@@ -197,7 +307,8 @@ def _default_path(source):
             f"{source.name} does not say which model made its embeddings, so there is no run for "
             "the index; say where to write it (--out)."
         )
-    for run in (Path(source.name).absolute().parent, Path(model.run)):
+    own = () if source.path is None else (source.path.absolute().parent,)
+    for run in (*own, Path(model.run)):
         file = run / "model.keras"
         if file.is_file() and file_sha256(file) == model.sha256:
             return run / "index"
@@ -205,3 +316,110 @@ def _default_path(source):
         f"The run of {source.name}, {model.run}, is not there or has another model; say where to "
         "write the index (--out)."
     )
+
+
+def change_index(
+    index: Index,
+    add: Embeddings | PathLike | None = None,
+    delete: Sequence[PathLike] = (),
+    replace_known: bool = False,
+    table: PathLike | None = None,
+) -> None:
+    """Removes images from an index and adds those of other embeddings, in one step.
+
+    The change is atomic: even after a failure, the folder holds the index from before or after it.
+    If two processes change an index at the same time, one of them is refused.
+
+    Args:
+        index: The index, which has the new images afterwards.
+        add: Embeddings made with the model of this index, as for `build_index`.
+        delete: Paths of image files to remove.
+        replace_known: Whether added images replace those of the same paths in the index; if not,
+            they are refused.
+        table: File with metadata of the added images, as for `build_index`.
+
+    Raises:
+        BlockingIOError: If another process is changing the index.
+        FileNotFoundError: If there are no embeddings.
+        ValueError: If the embeddings have another model or preprocessing, an image to add is
+            refused, an image to delete is not in the index or is named twice, the index is a
+            `PrefixIndex`, or another process has changed it since it was opened.
+
+    Example:
+        >>> change_index(Index("no/such/index"), delete=["a.png"])
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/index is not an index: it has no index.json. ...
+    """
+    if isinstance(index, PrefixIndex):
+        raise ValueError(f"These are prefixes of the index {index.path}; change the index itself.")
+    paths = index._items["path"]
+    delete = pa.array([located(path) for path in delete], pa.string())
+    missing = delete.filter(pc.invert(pc.is_in(delete, paths)))
+    if len(missing):
+        raise ValueError(
+            f"The index {index.path} does not hold {counted(len(missing), 'image')} to delete: "
+            f"{listed(missing.to_pylist())}."
+        )
+    if len(pc.unique(delete)) < len(delete):
+        raise ValueError("An image to delete is named twice.")
+    metadata, dropped = index.metadata, np.asarray(pc.is_in(paths, delete))
+    with index._folder.changing(metadata):
+        new = []
+        if add is not None:
+            new = [_embedded(index, _opened_source(add, table))]
+            metadata = replace(metadata, next_id=metadata.next_id + len(new[0].items))
+            known = np.asarray(pc.is_in(paths, new[0].items["path"])) & ~dropped
+            if known.any() and not replace_known:
+                names = index._items.filter(pa.array(known))["path"].to_pylist()
+                raise ValueError(
+                    f"The index {index.path} holds {counted(len(names), 'image')} of these "
+                    f"already; to replace them, use --replace: {listed(names)}."
+                )
+            dropped |= known
+        kept = [_without(index, segment, index.ids[dropped]) for segment in index._segments]
+        # The first segment stays even if empty: it holds the training of a compressed index.
+        kept = [s for number, s in enumerate(kept) if not number or len(s.items)]
+        joined_items([segment.items for segment in kept + new])  # raises if they do not fit
+        index._take(*index._folder.write(metadata, _merged(index, kept + new)))
+
+
+def _embedded(index, source):
+    metadata, both = index.metadata, f"{source.name} and the index {index.path}"
+    check_same_model(source.model, metadata.model, both)
+    dims = source.dim, metadata.embedding_dim or metadata.dim
+    if dims[0] != dims[1]:
+        raise ValueError(f"{both} do not belong together: the dimensions are {dims}.")
+    vectors = index._folder.read(metadata, metadata.segments[0], mapped=True).vectors.emptied()
+    dim = None if metadata.embedding_dim is None else metadata.dim
+    blocks = _EmbeddedBlocks(source, index._space, metadata.next_id, dim=dim)
+    for block in blocks:
+        vectors.add(*block)
+    tokens = _embedded_tables(source, metadata.next_id)
+    if index.has_tokens and tokens is None:
+        raise ValueError(
+            f"The index {index.path} keeps local features, and {source.name} has none; embed its "
+            "images with --tokens."
+        )
+    return Segment(vectors, blocks.items(), tokens if index.has_tokens else None)
+
+
+def _without(index, segment, ids):
+    """The segment without some ids; the same object if it has none of them."""
+    has_some = np.isin(segment.items["id"], ids).any()
+    return _own(index, segment).without(ids) if has_some else segment
+
+
+def _merged(index, segments):
+    """Merges segments until each has at least twice as many images as the next."""
+    while len(segments) > 1 and len(segments[-2].items) < 2 * len(segments[-1].items):
+        *segments, first, second = segments
+        segments.append(_own(index, first).merged(_own(index, second)))
+    return segments
+
+
+def _own(index, segment):
+    if segment.stored is None:
+        return segment
+    read = index._folder.read(index.metadata, segment.stored, False, codes_mapped=False)
+    return replace(read, stored=None)

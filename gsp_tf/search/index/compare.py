@@ -12,19 +12,22 @@ from gsp_tf._console import show_progress
 from gsp_tf._integers import checked_seed
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
-from gsp_tf.search._tables import write_table
+from gsp_tf.search.embeddings import Embeddings
 from gsp_tf.search.index.build import NUM_QUERIES, training_rows
-from gsp_tf.search.index.kinds import (
+from gsp_tf.search.index.vector_index import (
     CODES,
     FEWEST_TO_COMPRESS,
     KEEP_VECTORS,
+    NEIGHBOURS,
     Kind,
     Rescore,
+    VectorIndex,
     check_rescore,
+    choose_effort,
+    exact_neighbours,
+    recall_of,
 )
-from gsp_tf.search.index.recall import NEIGHBOURS, choose_effort, exact_neighbours, recall_of
-from gsp_tf.search.index.vector_index import VectorIndex
-from gsp_tf.search.vector_sources import VectorSource, vector_source
+from gsp_tf.search.tables import vectors_of, write_table
 
 COMPARED: tuple[tuple[Kind, Rescore | None], ...] = (
     ("exact", None),
@@ -126,7 +129,7 @@ class IndexComparison(NamedTuple):
 
 
 def compare_indexes(
-    embeddings: VectorSource | PathLike,
+    embeddings: Embeddings | PathLike,
     recall: float = 0.95,
     most_vectors: int = MOST_VECTORS,
     metric: str | None = None,
@@ -147,7 +150,7 @@ def compare_indexes(
     compared and none has enough, it is the one with the highest recall.
 
     Args:
-        embeddings: Source of vectors, or its path.
+        embeddings: `Embeddings`, or a path for `Embeddings.read`.
         recall: The recall at 10 that is enough, in (0, 1].
         most_vectors: Number of vectors to read; of more, a random sample is compared.
         metric: `"euclidean"` or `"cosine"`; `None` means that of the source, or Euclidean.
@@ -164,17 +167,13 @@ def compare_indexes(
         ValueError: If there are fewer than two vectors, or an argument is out of range.
 
     Example:
-        >>> from gsp_tf.search import VectorBlock
-        >>> rng = np.random.default_rng(0)
-        >>> names = [str(row) for row in range(400)]
-        >>> blocks = [VectorBlock(names, [None] * 400, rng.normal(size=(400, 8)))]
-        >>> source = VectorSource(lambda: blocks, count=400, dim=8)
+        >>> source = Embeddings.from_arrays(np.random.default_rng(0).normal(size=(400, 8)))
         >>> [index.kind for index in compare_indexes(source, compared=COMPARED[:2]).indexes]
         ['exact', 'sq8']
     """
     if not 0 < recall <= 1:
         raise ValueError(f"recall must be above 0 and at most 1; received {recall}.")
-    source = embeddings if isinstance(embeddings, VectorSource) else vector_source(embeddings)
+    source = embeddings if isinstance(embeddings, Embeddings) else Embeddings.read(embeddings)
     if min(source.count, most_vectors) < 2:
         raise ValueError(
             f"A comparison needs at least 2 vectors; received {source.count} and "
@@ -214,9 +213,9 @@ def _sampled(source, most, rng):
         rows = np.arange(source.count)
     sample, start, filled = np.empty((len(rows), source.dim), np.float32), 0, 0
     for block in show_progress(source.blocks(), "Reading", source.num_blocks):
-        stop = start + len(block.names)
+        stop = start + len(block)
         chosen = rows[filled : np.searchsorted(rows, stop)] - start
-        sample[filled : filled + len(chosen)] = block.embeddings[chosen]
+        sample[filled : filled + len(chosen)] = vectors_of(block)[chosen]
         start, filled = stop, filled + len(chosen)
     return sample
 
@@ -234,7 +233,6 @@ class _Builder:
         self._base, self._seconds = None, 0.0
 
     def truth(self, queries, excluded, k):
-        """The ids of the true nearest vectors."""
         blocks = [(np.arange(len(self._vectors)), self._vectors)]
         return exact_neighbours(blocks, queries, excluded, k, self._metric)
 
@@ -253,7 +251,6 @@ class _Builder:
         return index, self._seconds + time.perf_counter() - started
 
     def _filled(self, kind):
-        """A trained index of a kind with all vectors."""
         (count, dim), rng = self._vectors.shape, np.random.default_rng(self._seed)
         index = VectorIndex.new(kind, dim, count, self._metric)
         index.train(self._vectors[training_rows(index, count, rng)])
@@ -262,7 +259,6 @@ class _Builder:
 
 
 def _measured(kind, rescore, builder, queries, truth):
-    """Builds and measures one index."""
     index, seconds = builder.built(kind, rescore)
     found, times = [], []
     threads = faiss.omp_get_max_threads()

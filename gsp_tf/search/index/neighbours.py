@@ -1,23 +1,116 @@
-"""Search for the nearest neighbours of images."""
+"""Search for the nearest neighbours of images, one or many."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from gsp_tf._console import listed
+from gsp_tf import runs
+from gsp_tf._console import listed, show_progress
+from gsp_tf._metadata import check_same_model
 from gsp_tf._typing import PathLike
 from gsp_tf.data import UnreadableImageError
-from gsp_tf.evaluation import TokenSets, rerank_by_transport
-from gsp_tf.search.embedding import EmbeddingsFolder, RunModel
-from gsp_tf.search.index._vector_reranking import METHODS, VectorReranking
+from gsp_tf.evaluation import (
+    ExactSearch,
+    KReciprocalSearch,
+    LearnedWhitening,
+    PCAWhitening,
+    TokenSets,
+    augment_database,
+    checked_embeddings,
+    distances_of_pairs,
+    expand_queries,
+    rerank_by_transport,
+)
+from gsp_tf.search.embed import list_images
+from gsp_tf.search.embedded import EmbeddingsFolder
+from gsp_tf.search.embedder import RunModel
+from gsp_tf.search.embeddings import Embeddings, holds_embeddings, is_index
 from gsp_tf.search.index.build import build_index
-from gsp_tf.search.index.image_index import Index
-from gsp_tf.search.index.prefix_index import PrefixIndex
+from gsp_tf.search.index.image_index import Index, PrefixIndex
 from gsp_tf.search.index.where import ConditionError
+from gsp_tf.search.tables import as_text, vectors_of, writing_table
 from gsp_tf.search.thresholds import Decision, Thresholds, find_thresholds
+
+METHODS = ("k_reciprocal", "query_expansion", "database_augmentation", "whitening")
+_K1, _K2, _NEIGHBOURS = 20, 6, 10
+
+
+class _VectorReranking:
+    """Searches the images of an index, or those with some ids, in the order of a method."""
+
+    def __init__(
+        self,
+        index: Index,
+        method: str,
+        matching: np.ndarray | None,
+        whitening: PathLike | None = None,
+    ):
+        index.check_k(1)
+        if not index.keeps_vectors:
+            raise ValueError(
+                f"Re-ranking by {method} reads the vectors of the index, and {index.path} "
+                f"({index.metadata.kind}) has none; build it with --rescore vectors."
+            )
+        ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
+        if matching is not None:
+            kept = np.isin(ids, matching)
+            ids, vectors = ids[kept], vectors[kept]
+        self._index, self._space = index, index.metadata.search_space()
+        self._ids, self._vectors = ids, vectors
+        self._method, searched = method, vectors
+        if method == "whitening":
+            learned = whitening is not None
+            self._whitening = self._learned(whitening) if learned else PCAWhitening(vectors)
+            searched = self._whitening(vectors)
+        elif method == "database_augmentation" and len(ids) > 1:
+            searched = augment_database(vectors, min(_NEIGHBOURS, len(ids) - 1))
+        self._search = ExactSearch(searched, "cosine")
+
+    def __call__(self, queries: np.ndarray, k: int, excluded: Sequence[Sequence[int]] | None):
+        """Ids, distances of the embeddings and costs, which give the order, of each query."""
+        queries = self._as_kept(checked_embeddings(queries, "queries"))
+        without = [()] * len(queries) if excluded is None else excluded
+        most = max(map(len, without), default=0)
+        rows, costs = self._ranked(queries, min(k + most, len(self._ids)))
+        found = []
+        for query, places, costs_of, ids in zip(queries, rows, costs, without, strict=True):
+            kept = np.flatnonzero(~np.isin(self._ids[places], ids))[:k]
+            places, costs_of = places[kept], costs_of[kept]
+            both = np.concatenate([query[None], self._vectors[places]])
+            ends = np.zeros(len(places), int), np.arange(1, 1 + len(places))
+            distances = distances_of_pairs(both, *ends, self._space.metric)
+            found.append((self._ids[places], distances, costs_of))
+        return tuple(zip(*found, strict=True))
+
+    def _as_kept(self, embeddings):
+        """Embeddings as the index keeps its vectors: of length 1 for the cosine distance."""
+        return self._space.embeddings(self._space.vectors(self._index.cut(embeddings)))
+
+    def _learned(self, source):
+        """The whitening learned from labelled embeddings of the model of the index."""
+        found = Embeddings.read(source, split="validation" if runs.is_run(source) else None)
+        found = found.labelled(most_images=None)
+        made_by = self._index.metadata.model
+        if None not in (found.model, made_by):
+            check_same_model(found.model, made_by, f"{source} and the index {self._index.path}")
+        return LearnedWhitening(self._as_kept(found.vectors), found.classes[1])
+
+    def _ranked(self, queries, k):
+        """Rows of the k first images for each query, and their costs."""
+        if self._method == "k_reciprocal":
+            k1 = min(_K1, len(self._ids))
+            search = KReciprocalSearch(queries, self._vectors, k1, min(_K2, k1))
+            return search(np.arange(len(queries)), k)
+        if self._method == "query_expansion":
+            queries = expand_queries(queries, self._vectors, min(_NEIGHBOURS, len(self._ids)))
+        elif self._method == "whitening":
+            queries = self._whitening(queries)
+        return self._search(queries, k)
+
 
 Rerank = Literal[
     "transport", "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
@@ -87,9 +180,9 @@ def search(
             all.
         dim: Search by the first components of the embeddings, normalised again; for a model trained
             with `MatryoshkaLoss`. The index must be one of them, or have the vectors.
-        whitening: Source of `labelled_embeddings`, such as those of the training images, from whose
-            matched pairs the whitening of `rerank="whitening"` is learned (`LearnedWhitening`);
-            `None` takes the principal components of the searched images.
+        whitening: Labelled source, such as the embedded training images, from whose matched pairs
+            the whitening of `rerank="whitening"` is learned (`LearnedWhitening`); `None` takes the
+            principal components of the searched images.
 
     Returns:
         The neighbours, best first; for a list of images, a list of such lists. An image that is
@@ -110,7 +203,7 @@ def search(
     """
     several = isinstance(image, list | tuple)
     images = [str(file) for file in (image if several else [image])]
-    searched = open_searched(run, index, k, thresholds, rerank, where, dim, whitening)
+    searched = _open_searched(run, index, k, thresholds, rerank, where, dim, whitening)
     embeddings, problems, sets = searched.embed(images, "Embedding")
     for file, problem in zip(images, problems, strict=True):
         if problem:
@@ -122,7 +215,7 @@ def search(
     return neighbours if several else neighbours[0]
 
 
-def open_searched(
+def _open_searched(
     run: RunModel | Index | PathLike,
     index: Index | PathLike | None,
     k: int,
@@ -152,14 +245,14 @@ def open_searched(
         raise ValueError(
             f"whitening is for the way to re-rank of that name; received rerank={rerank!r}."
         )
-    order = VectorReranking(index, rerank, matching, whitening) if rerank in METHODS else None
+    order = _VectorReranking(index, rerank, matching, whitening) if rerank in METHODS else None
     return _Searched(model, index, k, thresholds, rerank, matching, order)
 
 
 def _opened(run, index):
     """The model and the index of a run, or no model and an index by itself."""
     is_open = isinstance(run, Index)
-    if is_open or (not isinstance(run, RunModel) and Path(run, "index.json").is_file()):
+    if is_open or (not isinstance(run, RunModel) and is_index(run)):
         if index is not None:
             path = run.path if is_open else run
             raise ValueError(f"{path} is an index already; give it or another one, not both.")
@@ -179,11 +272,10 @@ class _Searched(NamedTuple):
     thresholds: Thresholds | None
     rerank: Rerank | None
     matching: np.ndarray | None
-    order: VectorReranking | None
+    order: _VectorReranking | None
 
     @property
     def num_images(self) -> int:
-        """The number of images that are searched."""
         return len(self.index) if self.matching is None else len(self.matching)
 
     def embed(self, images: Sequence[str], description: str):
@@ -261,35 +353,25 @@ def _reranked(index, sets, ids, distances, k):
 
 
 def _neighbours(index, thresholds, names, ids, distances, costs):
-    """The neighbours of each query; decisions are about the distance of the embeddings."""
-    decide = (lambda distance: None) if thresholds is None else thresholds.decide
     several = []
     for number, (name, of_query) in enumerate(zip(names, ids, strict=True)):
         own = name, os.path.abspath(name)
-        found = zip(
-            distances[number],
-            index.labels(of_query),
-            index.paths(of_query),
-            of_query,
-            [None] * len(of_query) if costs is None else costs[number].tolist(),
-            strict=True,
-        )
-        several.append(
-            [
-                Neighbour(
-                    rank,
-                    float(distance),
-                    label,
-                    path,
-                    int(id),
-                    decide(distance),
-                    cost,
-                    path in own,
-                )
-                for rank, (distance, label, path, id, cost) in enumerate(found, start=1)
-            ]
-        )
+        described = index.labels(of_query), index.paths(of_query)
+        of_costs = None if costs is None else costs[number].tolist()
+        found = in_order(thresholds, of_query, distances[number], *described, of_costs)
+        several.append([one._replace(is_query=one.path in own) for one in found])
     return several
+
+
+def in_order(thresholds, ids, distances, labels, paths, costs=None) -> list[Neighbour]:
+    """Neighbours, best first; decisions are about the distance of the embeddings."""
+    decide = (lambda distance: None) if thresholds is None else thresholds.decide
+    costs = [None] * len(ids) if costs is None else costs
+    found = zip(distances, labels, paths, ids, costs, strict=True)
+    return [
+        Neighbour(rank, float(distance), label, path, int(id), decide(distance), cost)
+        for rank, (distance, label, path, id, cost) in enumerate(found, start=1)
+    ]
 
 
 def open_index(
@@ -317,6 +399,172 @@ def open_index(
     if index is None:
         folder = RunModel(run).folder.path
         index, embeddings = folder / "index", EmbeddingsFolder(folder / "embeddings")
-        if not (index / "index.json").is_file() and embeddings.metadata_path.is_file():
+        if not is_index(index) and embeddings.metadata_path.is_file():
             build_index(embeddings, index)
     return Index(index, mapped)
+
+
+_BLOCK = 1024
+_SHOWN = 3
+_SCHEMA = pa.schema(
+    {
+        "query": pa.string(),
+        "rank": pa.int32(),
+        "distance": pa.float32(),
+        "decision": pa.string(),
+        "label": pa.string(),
+        "path": pa.string(),
+        "id": pa.int64(),
+        "cost": pa.float32(),
+        "is_query": pa.bool_(),
+        "problem": pa.string(),
+    }
+)
+
+
+class Searches(NamedTuple):
+    """What `search_many` wrote.
+
+    Attributes:
+        path: The file.
+        queries: Number of queries.
+        problems: Number of queries with a problem instead of neighbours.
+        decisions: Number of queries by the decision about the first image found that is not the
+            query itself; empty without thresholds.
+        first: Names and neighbours of the first three queries that have some.
+
+    Example:
+        >>> Searches(Path("neighbours.csv"), 10, 0, {"match": 7, "unknown": 3}).queries
+        10
+    """
+
+    path: Path
+    queries: int
+    problems: int
+    decisions: dict[str, int]
+    first: Sequence[tuple[str, list[Neighbour]]] = ()
+
+
+def search_many(
+    run: RunModel | Index | PathLike,
+    queries: Sequence[PathLike],
+    out: PathLike,
+    index: Index | PathLike | None = None,
+    k: int = 10,
+    thresholds: Thresholds | PathLike | None = None,
+    rerank: Rerank | None = None,
+    where: str | None = None,
+    dim: int | None = None,
+    excluded: Callable[[Sequence[str]], Sequence[Sequence[int]]] | None = None,
+    whitening: PathLike | None = None,
+) -> Searches:
+    """Finds the nearest images of many queries, and writes them as a table.
+
+    The table has a row for each neighbour, with the columns query, rank, distance, decision, label,
+    path, id, cost and is_query, which are those of `Neighbour`. A query that cannot be read, or for
+    which all images are excluded, has one row, with its problem. Nothing is decided if only the
+    queries or only the index say which model made their embeddings. The file appears when it is
+    complete, so a killed search is repeated. To divide the work, embed the queries first:
+    `embed_images` continues where it was stopped, and searching in its folder is fast.
+
+    Args:
+        run: As in `search`; or an `Index` or its folder, which embeddings search without a model.
+        queries: Image files, folders and CSV files, as for `embed_images`; or one path of
+            `Embeddings.read`, such as a folder of `embed_images`, of the dimension of the index.
+        out: CSV or Parquet file to write.
+        index, k, thresholds, rerank, where, dim, whitening: As in `search`; embeddings have no
+            transport.
+        excluded: Function from the names of some queries to the ids that each must not find.
+
+    Returns:
+        What was written.
+
+    Raises:
+        FileNotFoundError: If a query or a folder does not exist.
+        ValueError: As in `search`, if `out` is not a CSV or Parquet file, or if thresholds are
+            given and nothing can be decided.
+
+    Example:
+        >>> search_many("no/such/run", ["photos"], "neighbours.csv")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+    out = Path(out)
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise ValueError(f"Results are written as .csv or .parquet; received {out}.")
+    searched = _open_searched(run, index, k, thresholds, rerank, where, dim, whitening)
+    counts = {"queries": 0, "problems": 0}
+    all_excluded = f"All {searched.num_images:,} images are excluded."
+    decisions: dict[str, int] = {}
+    first: list[tuple[str, list[Neighbour]]] = []
+    with writing_table(out, _SCHEMA) as write:
+        for names, problems, found in _searches(searched, queries, excluded, thresholds):
+            both = zip(problems, found, strict=True)
+            problems = [problem or ("" if of else all_excluded) for problem, of in both]
+            write(_table(names, problems, found))
+            counts["queries"] += len(names)
+            counts["problems"] += sum(map(bool, problems))
+            some = [(name, of) for name, of in zip(names, found, strict=True) if of]
+            first += some[: _SHOWN - len(first)]
+            for _, of_query in some:
+                decision = next((one.decision for one in of_query if not one.is_query), None)
+                if decision is not None:
+                    decisions[decision] = decisions.get(decision, 0) + 1
+    return Searches(out, decisions=decisions, first=first, **counts)
+
+
+def _searches(searched, queries, excluded, thresholds):
+    """Yields names, problems and neighbours of queries, in blocks."""
+    if len(queries) == 1 and holds_embeddings(Path(queries[0])):
+        source = Embeddings.read(queries[0])
+        metadata = searched.index.metadata
+        one_is_unknown = (source.model is None) != (metadata.model is None)
+        if one_is_unknown and searched.thresholds is not None:
+            if thresholds is not None:
+                path = "given" if isinstance(thresholds, Thresholds) else thresholds
+                described = source.model, metadata.metric, source.dim, source.name
+                searched.thresholds.check(*described, path)
+            searched = searched._replace(thresholds=None)
+        yield from _of_embeddings(searched, source, excluded)
+    else:
+        yield from _of_images(searched, list_images(queries), excluded)
+
+
+def _of_embeddings(searched, source, excluded):
+    if searched.rerank == "transport":
+        raise ValueError("Transport needs the images of the queries; received embeddings.")
+    made_by = searched.index.metadata.model
+    if None not in (source.model, made_by):
+        check_same_model(
+            source.model, made_by, f"{source.name} and the index {searched.index.path}"
+        )
+    for block in show_progress(source.blocks(), "Searching", source.num_blocks):
+        names = block["path"].to_pylist()
+        ids = None if excluded is None else excluded(names)
+        yield names, [""] * len(names), searched.neighbours(names, vectors_of(block), None, ids)
+
+
+def _of_images(searched, images, excluded):
+    starts = range(0, len(images), _BLOCK)
+    for number, start in enumerate(starts, start=1):
+        names = [image.path for image in images[start : start + _BLOCK]]
+        description = f"Searching, part {number} of {len(starts)}"
+        embeddings, problems, sets = searched.embed(names, description)
+        good = [row for row, problem in enumerate(problems) if not problem]
+        found = iter([])
+        if good:
+            some = [names[row] for row in good]
+            ids = None if excluded is None else excluded(some)
+            tokens = None if sets is None else sets.take(good)
+            found = iter(searched.neighbours(some, embeddings[good], tokens, ids))
+        yield names, problems, [[] if problem else next(found) for problem in problems]
+
+
+def _table(names, problems, found):
+    rows = []
+    for name, problem, of_query in zip(names, problems, found, strict=True):
+        if problem:
+            rows.append({"query": as_text(name), "problem": as_text(problem)})
+        rows += [{"query": as_text(name), **neighbour._asdict()} for neighbour in of_query]
+    return pa.Table.from_pylist(rows, _SCHEMA)

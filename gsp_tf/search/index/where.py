@@ -103,7 +103,6 @@ class _Translation:
         self._quoted = {f"__quoted_{number}": name for number, name in enumerate(quoted)}
 
     def condition(self, node: ast.expr) -> pc.Expression:
-        """The expression of a condition."""
         if isinstance(node, ast.BoolOp):
             join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
             return _joined([self.condition(value) for value in node.values], join)
@@ -165,7 +164,6 @@ class _Translation:
         raise ValueError(f"The column {name} holds {kind}, which is not compared with {received}")
 
     def _name(self, node):
-        """The name of a column."""
         if not isinstance(node, ast.Name):
             raise ValueError(f"{_GRAMMAR}; received {ast.unparse(node)[:80]!r}")
         name = self._quoted.get(node.id, node.id)

@@ -15,8 +15,8 @@ from gsp_tf.evaluation import truncated
 from gsp_tf.recipe import load_recipe
 from gsp_tf.search import (
     DuplicateDistance,
+    Embeddings,
     EmbeddingsFolder,
-    LabelledEmbeddings,
     RunModel,
     Thresholds,
     build_index,
@@ -25,7 +25,8 @@ from gsp_tf.search import (
     embed_images,
     find_duplicates,
 )
-from gsp_tf.search.cleaning import _kept, altered_copies
+from gsp_tf.search.cleaning import _images, altered_copies
+from gsp_tf.search.tables import vectors_of
 
 NEAR = 0.035  # altered copies are up to 0.022 away, other images 0.060 or more
 
@@ -149,7 +150,7 @@ def test_identical_files_need_no_model(photos, tmp_path, command):
 def test_a_second_call_embeds_only_new_and_changed_files(
     colours_run, photos, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(_kept, "_SHARD", 15)
+    monkeypatch.setattr(_images, "_SHARD", 15)
     out, folder = tmp_path / "out", photos[1]
     assert find_duplicates(photos, out, colours_run, NEAR).num_new == 29
     again = find_duplicates(photos, out, colours_run, NEAR)
@@ -172,7 +173,7 @@ def test_after_a_killed_process_only_missing_images_are_embedded(
 ):
     arguments = ["dedup", *photos, "--run", colours_run, "--distance", NEAR]
     arguments += ["--out", tmp_path / "out"]
-    small = "from gsp_tf.search.cleaning import _kept; _kept._SHARD = 12\n"
+    small = "from gsp_tf.search.cleaning import _images; _images._SHARD = 12\n"
     kill_command(*arguments, renaming=3, ending=".parquet", code=small)
     found = find_duplicates(photos, tmp_path / "out", colours_run, NEAR)
     assert found.num_new == 29 - 24
@@ -253,7 +254,7 @@ def test_the_distance_of_prefixes_is_measured_on_prefixes_of_the_copies(
     code, printed, errors = command("dedup", index.path, *out)
     assert code == 0 and "altered copies: JPEG of quality 50 100 %" in printed, errors
     measured = DuplicateDistance.read(tmp_path / "out" / "distance.json")
-    cut = truncated(np.concatenate([shard.embeddings for shard in embedded.shards()]), 7)
+    cut = truncated(np.concatenate([vectors_of(shard) for shard in embedded.shards()]), 7)
     between = np.linalg.norm(cut[:, None] - cut, axis=-1) + np.diag(np.full(24, np.inf))
     assert measured.dim == 7
     assert measured.distance == pytest.approx(between.min(axis=1).min(), rel=1e-3)
@@ -266,16 +267,15 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_pat
     folder = write_embeddings(tmp_path / "embedded", embeddings)
     np.savez(tmp_path / "nan.npz", embeddings=np.full((3, 2), np.nan))
     np.savez(tmp_path / "one.npz", embeddings=np.ones((1, 2)))
-    labels, names = np.arange(40) // 4, list("abcdefghij")
-    unknown = LabelledEmbeddings(
-        embeddings, labels, names, "euclidean", None, "", tmp_path / "unknown.json", []
-    )
-    calibrate(unknown, 0.1, num_resamples=5)
-    cosine = unknown._replace(path=tmp_path / "cosine.json", metric="cosine")
-    calibrate(cosine, 0.1, num_resamples=5)
+    labels = [name for name in "abcdefghij" for _ in range(4)]
     model = EmbeddingsFolder.open(folder).metadata().model
-    known = unknown._replace(path=tmp_path / "known.json", model=model)
-    calibrate(known, 0.1, num_resamples=5)
+    for name, options in (
+        ("unknown", {"metric": "euclidean"}),
+        ("cosine", {"metric": "cosine"}),
+        ("known", {"metric": "euclidean", "model": model}),
+    ):
+        found = Embeddings.from_arrays(embeddings, labels=labels, **options)
+        calibrate(found, 0.1, out=tmp_path / f"{name}.json", num_resamples=5)
     np.savez(tmp_path / "eight.npz", embeddings=embeddings)
     np.savez(tmp_path / "nine.npz", embeddings=random_embeddings(40, 9))
     nine = write_embeddings(tmp_path / "nine", random_embeddings(40, 9))
@@ -303,8 +303,10 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_pat
     ):
         code, _, errors = command("dedup", *arguments, "--out", tmp_path / "out")
         assert code == 1 and message in errors and "Traceback" not in errors, (arguments, errors)
-    fits = find_duplicates(tmp_path / "eight.npz", tmp_path / "out", thresholds=unknown.path)
-    assert fits.distance == Thresholds.read(unknown.path).match.distance.value
+    fits = find_duplicates(
+        tmp_path / "eight.npz", tmp_path / "out", thresholds=tmp_path / "unknown.json"
+    )
+    assert fits.distance == Thresholds.read(tmp_path / "unknown.json").match.distance.value
     find_duplicates(colours, tmp_path / "kept", colours_run, NEAR)
     with pytest.raises(ValueError, match="do not belong together.*--out NEW"):
         find_duplicates(colours, tmp_path / "kept", other_run, NEAR)

@@ -10,6 +10,7 @@ from encoded_images import encoded
 from PIL import Image
 
 from gsp_tf.search import BatchEmbedder, RunModel, embed_images
+from gsp_tf.search.tables import vectors_of
 
 NO_IMAGE = "not an image of an accepted format"
 
@@ -19,7 +20,7 @@ def embedded(run, recipe_file, tmp_path_factory):
     """Paths of JPEG and PNG files and their embeddings, by `embed_images`."""
     images, out = recipe_file.parent / "images", tmp_path_factory.mktemp("embedded") / "out"
     [shard] = embed_images(run.path, [images], out).shards()
-    return shard.paths, shard.embeddings
+    return shard["path"].to_pylist(), vectors_of(shard)
 
 
 @pytest.fixture(scope="module")

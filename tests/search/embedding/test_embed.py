@@ -12,6 +12,7 @@ from PIL import Image
 from gsp_tf._files import UNSEALED, file_sha256, sealed
 from gsp_tf.runs import Run
 from gsp_tf.search import EmbeddingsFolder, RunModel, embed_images
+from gsp_tf.search.tables import vectors_of
 
 
 @pytest.fixture
@@ -22,9 +23,9 @@ def own(embedded, tmp_path):
 def contents(path):
     """Everything in the shards: paths, labels and embeddings."""
     shards = list(EmbeddingsFolder.open(path).shards())
-    paths = [path for shard in shards for path in shard.paths]
-    labels = [label for shard in shards for label in shard.labels]
-    return paths, labels, np.concatenate([shard.embeddings for shard in shards])
+    paths = [path for shard in shards for path in shard["path"].to_pylist()]
+    labels = [label for shard in shards for label in shard["label"].to_pylist()]
+    return paths, labels, np.concatenate([vectors_of(shard) for shard in shards])
 
 
 def test_are_those_of_the_evaluation(finished_run, embedded):
@@ -39,8 +40,8 @@ def test_are_those_of_the_evaluation(finished_run, embedded):
 
 def test_the_metadata_say_what_they_are(finished_run, embedded):
     [shard, *_] = EmbeddingsFolder.open(embedded).shards()
-    columns = shard.columns["file_size"], shard.columns["file_time"]
-    for path, size, time in zip(shard.paths, *columns, strict=True):
+    columns = shard["file_size"], shard["file_time"]
+    for path, size, time in zip(shard["path"].to_pylist(), *columns, strict=True):
         assert size.as_py() == os.path.getsize(path) and time.value == os.stat(path).st_mtime_ns
     metadata = EmbeddingsFolder.open(embedded).metadata()
     assert metadata.model.sha256 == file_sha256(finished_run / "model.keras")

@@ -1,6 +1,6 @@
 import pytest
 
-from gsp_tf.search.embedding._listing import list_digest, list_images
+from gsp_tf.search.embed import _list_digest, list_images
 
 
 @pytest.fixture
@@ -85,4 +85,4 @@ def test_the_fingerprint_is_of_paths_labels_and_their_order():
         [("a\udcff", None), ("b", None)],
         [("a", None)],
     ]
-    assert len({list_digest(images) for images in lists}) == len(lists)
+    assert len({_list_digest(images) for images in lists}) == len(lists)

@@ -21,9 +21,10 @@ from gsp_tf.search import (
     build_index,
     embed_collection,
 )
-from gsp_tf.search.embedding import workers
-from gsp_tf.search.embedding._job import finish, forget_attempts
-from gsp_tf.search.embedding._ray import ray_session
+from gsp_tf.search import collection as workers
+from gsp_tf.search.collection import _ray_session
+from gsp_tf.search.embed import finish, forget_attempts
+from gsp_tf.search.tables import vectors_of
 
 NUM_SHARDS = 11
 
@@ -32,7 +33,9 @@ NUM_SHARDS = 11
 def expected(embedded):
     """Dict from the paths of the images to their embeddings, by `embed_images`."""
     shards = EmbeddingsFolder(embedded).shards()
-    return {p: row for s in shards for p, row in zip(s.paths, s.embeddings, strict=True)}
+    return {
+        p: row for s in shards for p, row in zip(s["path"].to_pylist(), vectors_of(s), strict=True)
+    }
 
 
 def names(folder):
@@ -63,20 +66,20 @@ def test_what_killed_processes_wrote_is_not_computed_again(interrupted, job, fin
 def test_nothing_is_lost_and_nothing_is_there_twice(finished, expected, collection):
     folder = EmbeddingsFolder.open(finished.path)
     shards = list(folder.shards())
-    paths = [path for shard in shards for path in shard.paths]
+    paths = [path for shard in shards for path in shard["path"].to_pylist()]
     assert paths == sorted(expected)
-    embeddings = np.concatenate([shard.embeddings for shard in shards])
+    embeddings = np.concatenate([vectors_of(shard) for shard in shards])
     np.testing.assert_allclose(embeddings, [expected[path] for path in paths], atol=1e-6)
-    labels = [label for shard in shards for label in shard.labels]
+    labels = [label for shard in shards for label in shard["label"].to_pylist()]
     assert labels == [Path(path).parent.name for path in paths[:50]] + [None] * 30
     corrupt = dict(folder.corrupt())
     assert set(corrupt) == {str(collection / "broken.png"), "/text"}
     listed, outcome = folder.metadata().images.listed, folder.metadata().outcome
     assert (listed, outcome.embedded, outcome.corrupt) == (82, 80, 2)
     np.testing.assert_allclose(outcome.lengths, 1, atol=1e-5)
-    numbers = [n for shard in shards for n in shard.columns["id"].to_pylist()]
+    numbers = [n for shard in shards for n in shard["id"].to_pylist()]
     assert numbers == [None] * 50 + list(range(30))
-    sizes = [n for shard in shards for n in shard.columns["file_size"].to_pylist()]
+    sizes = [n for shard in shards for n in shard["file_size"].to_pylist()]
     assert sizes == list(map(os.path.getsize, paths))
     shards = {f"embeddings-{number:05}.parquet" for number in range(NUM_SHARDS)}
     assert names(folder) == shards | {"embeddings.json", "corrupt.csv", ".lock"}
@@ -108,7 +111,7 @@ def test_an_index_takes_it(finished, expected, tmp_path):
 
 
 def test_what_is_complete_needs_no_ray(own, finished_run, collection, monkeypatch):
-    monkeypatch.setattr(workers, "ray_session", None)
+    monkeypatch.setattr(workers, "_ray_session", None)
     with pytest.warns(UserWarning, match="2 of 82"):
         folder = embed_collection(finished_run, collection, own.path)
     assert folder.metadata() == own.metadata()
@@ -129,7 +132,7 @@ class Killed(BaseException):
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    monkeypatch.setattr(workers, "ray_session", ray_without_processes)
+    monkeypatch.setattr(workers, "_ray_session", ray_without_processes)
 
 
 @pytest.fixture
@@ -153,7 +156,7 @@ def test_a_lost_shard_is_written_again_or_the_job_ends(
         with pytest.raises(ValueError, match="Shard 2: No space left .* continues with what is"):
             embed_collection(finished_run, collection, unfinished.path)
     embed_collection(finished_run, collection, unfinished.path)
-    assert unfinished.read_shard(2, 8).paths == finished.read_shard(2, 8).paths
+    assert unfinished.read_shard(2, 8)["path"] == finished.read_shard(2, 8)["path"]
     assert before.items() <= written(unfinished.path).items()
     assert names(unfinished) == names(finished)
 
@@ -163,8 +166,8 @@ def test_what_a_worker_left_that_was_killed_after_its_last_shard_was_renamed_is_
 ):
     write_shard = EmbeddingsFolder.write_shard
 
-    def write_and_leave(folder, number, shard):
-        write_shard(folder, number, shard)
+    def write_and_leave(folder, number, *shard):
+        write_shard(folder, number, *shard)
         (folder.path / f".{folder.shard_path(number).name}.partial").mkdir()
         raise Killed
 
@@ -224,7 +227,7 @@ def test_bad_arguments(finished_run, collection, command):
 
 def test_without_ray(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match=r'pip install "\.\[ray\]"'), ray_session():
+    with pytest.raises(ImportError, match=r'pip install "\.\[ray\]"'), _ray_session():
         pass
 
 
@@ -247,7 +250,7 @@ def sessions(monkeypatch):
 def test_a_session_goes_to_the_cluster_that_is_named(sessions, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     ray, asked = sessions
-    with pytest.raises(KeyError), ray_session():
+    with pytest.raises(KeyError), _ray_session():
         assert asked[0][0] == () and "num_cpus" not in asked[0][1]
         raise KeyError
     assert asked[1:] == ["shutdown"]
@@ -257,20 +260,20 @@ def test_a_session_starts_a_cluster_of_its_own(sessions, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", "/x" * 50)
     _, asked = sessions
-    with ray_session():
+    with _ray_session():
         arguments, options = asked[0]
     assert arguments == ("local",) and options["include_dashboard"] is False
     assert options["_temp_dir"] == "/tmp/ray" and asked[1:] == ["shutdown"]
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
     monkeypatch.setenv("RAY_TMPDIR", "/short")
-    with ray_session():
+    with _ray_session():
         assert asked[-1][1]["_temp_dir"] == "/short/ray"
 
 
 def test_a_session_leaves_ray_as_it_is_connected(sessions, monkeypatch):
     ray, asked = sessions
     ray.is_initialized = lambda: True
-    with ray_session() as found:
+    with _ray_session() as found:
         assert found is ray
     assert asked == []
 
@@ -283,7 +286,7 @@ def test_ray_data_maps_the_batch_function(finished_run, expected, tmp_path):
     for part in range(3):
         table = pa.table({"path": paths[part::3], "id": range(len(paths[part::3]))})
         pq.write_table(table, tmp_path / "source" / f"{part}.parquet")
-    with ray_session(cpus=2) as ray:
+    with _ray_session(cpus=2) as ray:
         ray.data.read_parquet(str(tmp_path / "source")).map_batches(
             BatchEmbedder,
             fn_constructor_args=[finished_run, 1],

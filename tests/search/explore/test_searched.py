@@ -15,7 +15,7 @@ def test_without_an_index_the_test_images_of_the_run_are_searched(model, test_im
     test = load_splits(model.recipe).test
     nearest = test_images.nearest(model.embed_batches(prepared(test.paths[5])), 4)
     assert [one.rank for one in nearest] == [1, 2, 3, 4]
-    assert test.paths[5].endswith(nearest[0].tile.name) and nearest[0].distance < 1e-3
+    assert test.paths[5].endswith(nearest[0].path) and nearest[0].distance < 1e-3
     assert nearest[0].label == test.class_names[test.labels[5]]
     distances = [one.distance for one in test_images.nearest(np.zeros((1, 8)), 24)]
     assert distances == sorted(distances)
@@ -27,7 +27,7 @@ def test_embeddings_that_the_evaluation_kept_are_searched(run, test_images, tmp_
     monkeypatch.setattr("gsp_tf.runs.run.embed_test_images", None)
     query = np.zeros((1, 8))
     found, expected = (x.nearest(query, 24) for x in (open_images(RunModel(own)), test_images))
-    assert {one.tile.name for one in found} == {one.tile.name for one in expected}
+    assert {one.path for one in found} == {one.path for one in expected}
     np.testing.assert_allclose(*([one.distance for one in x] for x in (found, expected)), 1e-4)
 
 
@@ -39,7 +39,7 @@ def test_an_index_finds_what_search_finds(run, model, index, images, prepared):
     nearest = found.nearest(model.embed_batches(prepared(query)), 3)
     expected = search(run, query, index, k=3)
     assert [(one.rank, one.label) for one in nearest] == [(n.rank, n.label) for n in expected]
-    assert nearest[0].tile.name == query.name and nearest[0].distance < 1e-3
+    assert nearest[0].path == str(query) and nearest[0].distance < 1e-3
 
 
 def test_the_index_in_the_run_comes_first(run, model, index, monkeypatch):
@@ -68,7 +68,7 @@ def test_images_of_an_index_that_are_gone_are_left_out_of_a_sample(run, model, i
         sample = found.sample(100)
         assert len(sample.indices) == len(sample.names) == 72 and "<b>3" not in sample.labels
         nearest = found.nearest(np.zeros((1, 8)), 80)
-        problems = [one.tile.problem for one in nearest if one.label == "<b>3"]
+        problems = [found.tile(one).problem for one in nearest if one.label == "<b>3"]
         assert problems == ["there is no such file"] * 8
     finally:
         (images.parent / "elsewhere").rename(gone)

@@ -11,7 +11,7 @@ import processes
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gsp_tf.search.explore import _connections, _page, explore_run, server
+from gsp_tf.search.explore import _page, explore_run, server
 from gsp_tf.search.explore._page import page_app
 
 ROADS = ["/search?name=a.png", "/examples/0", "/prototypes", "/prototypes/1"]
@@ -134,8 +134,8 @@ HALF = b"GET / HTTP/1.1\r\nHost: loc"
 def test_no_phase_of_a_request_lasts_longer_than_its_time(
     phase, sent, more, asked, serve, monkeypatch
 ):
-    for name in _connections.SECONDS:
-        monkeypatch.setitem(_connections.SECONDS, name, 0.1 if name == phase else 60.0)
+    for name in server.SECONDS:
+        monkeypatch.setitem(server.SECONDS, name, 0.1 if name == phase else 60.0)
     monkeypatch.setattr(asked, "page", lambda _: "x" * 100_000)
     port = serve(page_app(asked))
     with connected(port) as client:
@@ -166,9 +166,7 @@ def ended(client):
 def test_clients_without_complete_headers_never_take_the_last_place(sent, asked, serve, ask):
     port = serve(page_app(asked))
     with contextlib.ExitStack() as stack:
-        clients = [
-            stack.enter_context(connected(port)) for _ in range(_connections.CONNECTIONS + 40)
-        ]
+        clients = [stack.enter_context(connected(port)) for _ in range(server.CONNECTIONS + 40)]
         for client in clients:
             with contextlib.suppress(ConnectionError):
                 client.sendall(sent)

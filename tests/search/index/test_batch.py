@@ -21,6 +21,7 @@ from gsp_tf.evaluation import (
     truncated,
 )
 from gsp_tf.search import (
+    Embeddings,
     Index,
     PrefixIndex,
     RunModel,
@@ -28,11 +29,11 @@ from gsp_tf.search import (
     calibrate,
     change_index,
     embed_images,
-    labelled_embeddings,
     search,
     search_many,
 )
-from gsp_tf.search.index._vector_reranking import VectorReranking
+from gsp_tf.search.index.neighbours import _VectorReranking
+from gsp_tf.search.tables import vectors_of
 
 METHODS = "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
 
@@ -105,8 +106,8 @@ def test_embeddings_are_searched_without_their_images(run, images, tmp_path, mon
     assert found[2]["query"] == f"{tmp_path}/q.parquet#1"
     index = Index(run / "index")
     shard = next(queries.shards())
-    assert ids["folder"] == index.search(shard.embeddings, 2)[0].ravel().tolist()
-    assert [row["path"] for row in found[::2]] == shard.paths
+    assert ids["folder"] == index.search(vectors_of(shard), 2)[0].ravel().tolist()
+    assert [row["path"] for row in found[::2]] == shard["path"].to_pylist()
 
 
 def test_conditions_prefixes_and_exclusions_hold_for_every_query(run, images, tmp_path, command):
@@ -194,7 +195,7 @@ def test_results_are_re_ranked_by_the_vectors_of_the_index(run, images, tmp_path
     index = Index(run / "index")
     ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
     queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
-    embeddings = next(queries.shards()).embeddings
+    embeddings = vectors_of(next(queries.shards()))
     out = tmp_path / "found.csv"
     code, output, errors = command(
         *("search", run, queries.path, "--rerank", method, "--k", 5, "--out", out)
@@ -229,15 +230,15 @@ def test_a_search_is_whitened_by_matched_pairs_of_other_images(
     for folder in images.glob("<b>[0-4]"):
         shutil.copytree(folder, tmp_path / "train" / folder.name)
     training = embed_images(run, [tmp_path / "train"], tmp_path / "training")
-    labelled = labelled_embeddings(training.path)
+    labelled = Embeddings.read(training.path)
     index = Index(run / "index")
     if metric == "cosine":
         index = build_index(run / "embeddings", tmp_path / "cosine", metric=metric)
     ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
-    learned_from = labelled.embeddings
+    learned_from = labelled.vectors
     if metric == "cosine":
         learned_from = learned_from / np.linalg.norm(learned_from, axis=1, keepdims=True)
-    whiten = LearnedWhitening(learned_from, labelled.labels)
+    whiten = LearnedWhitening(learned_from, labelled.classes[1])
     queries = sorted((images / "<b>7").iterdir())
     embeddings, _ = RunModel(run).embed_images(list(map(str, queries)))
     if metric == "cosine":
@@ -296,7 +297,7 @@ def test_lengths_do_not_change_what_a_cosine_index_finds(tmp_path, method):
     for name, by in (("unit", np.ones_like(scales)), ("any", scales)):
         folder = write_embeddings(tmp_path / name, vectors * by[:120])
         index = build_index(folder, tmp_path / f"index of {name}", metric="cosine")
-        found.append(VectorReranking(index, method, None)(queries * by[120:], 10, None))
+        found.append(_VectorReranking(index, method, None)(queries * by[120:], 10, None))
     np.testing.assert_array_equal(found[0], found[1])
 
 

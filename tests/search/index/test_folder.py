@@ -20,7 +20,7 @@ from faults import largest_file
 
 from gsp_tf._files import HashingWriter, file_sha256
 from gsp_tf.search import Index, build_index, change_index, verify_index
-from gsp_tf.search.index import _folder, _segments
+from gsp_tf.search.index import _folder
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_what_stays_on_disk_is_compared_or_a_warning_says_that_it_is_not(
     with pytest.raises(ValueError, match=f"{path.name} is damaged: its SHA-256 is not that"):
         Index(index.path, mapped=True)
     with monkeypatch.context() as patch:
-        patch.setattr(_segments, "available_memory", lambda: path.stat().st_size - 1)
+        patch.setattr(_folder, "available_memory", lambda: path.stat().st_size - 1)
         with pytest.warns(UserWarning, match=f"{path.name} is larger .* was not compared"):
             opened = Index(index.path, mapped=True)
     for change in ({"delete": ["/000.png"]}, {"add": new, "replace_known": True}):
@@ -390,7 +390,7 @@ def test_damaged_metadata_are_refused(index, changes, message):
 def test_a_segment_that_is_named_often_is_not_opened_at_all(index, monkeypatch):
     segment = dataclasses.asdict(index.metadata.segments[0])
     edit_json(index.path / "index.json", segments=[segment] * 10_000)
-    monkeypatch.setattr(_segments.StoredFile, "found", lambda *_: pytest.fail("was opened"))
+    monkeypatch.setattr(_folder.StoredFile, "found", lambda *_: pytest.fail("was opened"))
     with pytest.raises(ValueError, match="index.json is damaged: it names a file twice"):
         Index(index.path)
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from embedded import KINDS, random_embeddings, write_embeddings
 
-from gsp_tf.search import Index, build_index, calibrate, search, search_many, vector_source
+from gsp_tf.search import Embeddings, Index, build_index, calibrate, search, search_many
 
 COUNT = 300
 LABELS = [f"class {row % 3}" for row in range(COUNT)]
@@ -209,7 +209,10 @@ def test_what_cannot_be_indexed_or_searched(files, own, vectors, tmp_path, comma
         (["index", tmp_path / "twice.npz", *out], "twice.npz holds an image twice: /.*/a.png"),
         (["index", tmp_path / "nan.npy", *out], "1 of 3 rows hold NaN or infinity"),
         (["index", tmp_path / "cut", *out], "is an index of prefixes; take the embeddings that"),
-        (["index", files / "a.npy", "--table", tmp_path / "cameras.csv", *out], "lacks 300 images"),
+        (
+            ["index", files / "a.npy", "--table", tmp_path / "cameras.csv", *out],
+            "names no image files to look up",
+        ),
         (["index", files / "a.npy", "--dim", 9, *out], "prefixes have between 1 and 8"),
         (["index", own, "--delete", "x", "--metric", "cosine"], "--metric, .* for building"),
         (["search", own, tmp_path / "wide.npy"], "of dimension 8; received .* dimension 9"),
@@ -222,6 +225,6 @@ def test_what_cannot_be_indexed_or_searched(files, own, vectors, tmp_path, comma
 
 
 def test_a_source_from_a_program_is_indexed(vectors, files, tmp_path):
-    index = build_index(vector_source(files / "a.npz"), tmp_path / "index", metric="cosine")
-    assert list(index.columns) == ["id", "path", "label"]
+    index = build_index(Embeddings.read(files / "a.npz"), tmp_path / "index", metric="cosine")
+    assert list(index.columns) == ["id", "path", "label", "year"]
     assert index.search(random_embeddings(3), 2)[0].shape == (3, 2)

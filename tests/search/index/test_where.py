@@ -237,7 +237,7 @@ def test_columns_of_a_csv_file_have_the_types_of_their_values(tmp_path):
     (row,) = ImageTable(file).rows([tmp_path / "a.png"]).to_pylist()
     assert row == {"clock": time(12, 30), "price": 1}
     with pytest.raises(ValueError, match="The column tags does not hold texts"):
-        ImageTable(tmp_path / "t.parquet", ["tags"]).values([tmp_path / "a.png"])
+        ImageTable(tmp_path / "t.parquet", ["tags"]).texts([tmp_path / "a.png"], "tags")
     file.write_text("path,a,a\na.png,1,2\n")
     with pytest.raises(ValueError, match='t.csv cannot be read; .*"a" exists 2 times'):
         ImageTable(file)

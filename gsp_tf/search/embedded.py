@@ -3,10 +3,10 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from gsp_tf._files import SEAL, UNSEALED, check_seal, csv_cell, replace_bytes, replacing, sealed
 from gsp_tf._metadata import LARGEST, Metadata, ModelInfo, check_range
 from gsp_tf._typing import PathLike
-from gsp_tf.search.embedding._parquet import opened_parquet, read_parquet
+from gsp_tf.search.tables import opened_parquet, read_parquet, vectors_of
 
 FILE_COLUMNS = {"file_size": pa.int64(), "file_time": pa.timestamp("ns", "UTC")}
 _CORRUPT = b"corrupt"
@@ -75,39 +75,6 @@ class EmbeddingsMetadata(Metadata):
         return -(-self.images.listed // self.shard_size)
 
 
-@dataclass(frozen=True)
-class Shard:
-    """The embeddings of some images.
-
-    Args:
-        paths: n absolute paths.
-        labels: n class names, `None` where unknown.
-        embeddings: float32 `(n, D)`.
-        corrupt: Pairs of path and reason, for images that could not be read.
-        columns: Further columns of n values by name: `file_size` in bytes, `file_time`, and those
-            of the collection.
-
-    Example:
-        >>> shard = Shard(["/a.png"], ["cat"], np.float32([[0.6, 0.8]]))
-        >>> shard.columns
-        {}
-    """
-
-    paths: list[str]
-    labels: list[str | None]
-    embeddings: np.ndarray
-    corrupt: list[tuple[str, str]] = field(default_factory=list)
-    columns: dict[str, Any] = field(default_factory=dict)
-
-
-class _ShardSummary(NamedTuple):
-    """Summary of a shard; `lengths` holds the extremes, or is empty without embeddings."""
-
-    count: int
-    corrupt: list[tuple[str, str]]
-    lengths: list[float]
-
-
 class EmbeddingsFolder:
     """A folder that holds the embeddings of images.
 
@@ -160,8 +127,8 @@ class EmbeddingsFolder:
         """Reads `embeddings.json`."""
         return EmbeddingsMetadata.read(self.metadata_path)
 
-    def shards(self) -> Iterator[Shard]:
-        """Reads the shards one by one."""
+    def shards(self) -> Iterator[pa.Table]:
+        """Reads the shards one by one: columns path, label, embedding and those of the images."""
         metadata = self.metadata()
         for number in range(metadata.num_shards):
             yield self.read_shard(number, metadata.dim)
@@ -171,7 +138,7 @@ class EmbeddingsFolder:
         metadata = self.metadata()
         has_any = metadata.outcome is None or metadata.outcome.corrupt
         numbers = range(metadata.num_shards if has_any else 0)
-        return [pair for number in numbers for pair in self.summarize_shard(number).corrupt]
+        return [pair for number in numbers for pair in self.summarize_shard(number)[1]]
 
     def refuse_other_files(self) -> None:
         """Raises `FileExistsError` if the folder holds anything but embeddings, or is a file."""
@@ -186,39 +153,28 @@ class EmbeddingsFolder:
         """The path of a shard."""
         return self.path / f"embeddings-{number:05}.parquet"
 
-    def write_shard(self, number: int, shard: Shard) -> None:
-        """Writes a shard under a temporary name, then renames it."""
-        values = pa.array(shard.embeddings.reshape(-1), pa.float32())
-        columns = {
-            **shard.columns,
-            "path": pa.array(shard.paths, pa.string()),
-            "label": pa.array(shard.labels, pa.string()),
-            "embedding": pa.FixedSizeListArray.from_arrays(values, shard.embeddings.shape[1]),
-        }
-        lengths = np.linalg.norm(shard.embeddings, axis=1)
+    def write_shard(
+        self, number: int, images: pa.Table, corrupt: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        """Writes images, and those that cannot be read with the reasons, in place of a shard."""
+        lengths = np.linalg.norm(vectors_of(images), axis=1)
         extent = [float(lengths.min()), float(lengths.max())] if len(lengths) else []
-        notes = {_CORRUPT: json.dumps(shard.corrupt), _LENGTHS: json.dumps(extent)}
-        notes[SEAL] = UNSEALED
-        table, content = pa.table(columns).replace_schema_metadata(notes), io.BytesIO()
-        pq.write_table(table, content, use_dictionary=["label"])
+        notes = {_CORRUPT: json.dumps(corrupt), _LENGTHS: json.dumps(extent), SEAL: UNSEALED}
+        content = io.BytesIO()
+        pq.write_table(images.replace_schema_metadata(notes), content, use_dictionary=["label"])
         replace_bytes(self.shard_path(number), sealed(content.getvalue()))
 
-    def read_shard(self, number: int, dim: int) -> Shard:
+    def read_shard(self, number: int, dim: int) -> pa.Table:
         """Reads a shard with embeddings of dimension `dim`; raises `ValueError` if damaged."""
         path = self.shard_path(number)
         wanted = {"path": pa.string(), "label": pa.string()}
         wanted["embedding"] = pa.list_(pa.float32(), dim)
         table = read_table(path, wanted, self._compared(path))
-        embeddings = table["embedding"].combine_chunks().flatten().to_numpy()
-        if embeddings.size != len(table) * dim or table["path"].null_count:
+        is_whole = table["embedding"].combine_chunks().flatten().null_count == 0
+        if not is_whole or table["embedding"].null_count or table["path"].null_count:
             raise ValueError(f"{path} is damaged: it has rows without a path or an embedding.")
-        return Shard(
-            table["path"].to_pylist(),
-            table["label"].to_pylist(),
-            embeddings.reshape(-1, dim),
-            _notes(table.schema.metadata, path)[0],
-            {name: table[name] for name in table.column_names if name not in wanted},
-        )
+        _notes(table.schema.metadata, path)
+        return table
 
     def shard_schema(self, number: int) -> pa.Schema:
         """The names and types of the columns of a shard."""
@@ -226,11 +182,11 @@ class EmbeddingsFolder:
         with opened_parquet(path, self._compared(path)) as file:
             return file.schema_arrow
 
-    def summarize_shard(self, number: int) -> _ShardSummary:
-        """Reads what a shard says of itself; raises `ValueError` if damaged."""
+    def summarize_shard(self, number: int) -> tuple[int, list[tuple[str, str]], list[float]]:
+        """The number of images of a shard, those that are corrupt, and the extreme lengths."""
         path = self.shard_path(number)
         with opened_parquet(path, self._compared(path)) as file:
-            return _ShardSummary(file.metadata.num_rows, *_notes(file.metadata.metadata, path))
+            return file.metadata.num_rows, *_notes(file.metadata.metadata, path)
 
     @staticmethod
     def _compared(path):

@@ -1,4 +1,4 @@
-"""The page with pictures of what a search found."""
+"""Thumbnails of image files, and the page of what a search found."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -6,11 +6,29 @@ from pathlib import Path
 import numpy as np
 
 from gsp_tf._typing import PathLike
+from gsp_tf.data import UnreadableImageError, read_image
 from gsp_tf.search.index.image_index import Index
 from gsp_tf.search.index.neighbours import Neighbour
 from gsp_tf.search.thresholds import Thresholds
-from gsp_tf.search.tiles import image_tile
-from gsp_tf.visual import write_search_page
+from gsp_tf.visual import TILE_PIXELS, Tile, array_tile, write_search_page
+
+
+def image_tile(path: PathLike) -> Tile:
+    """The thumbnail of an image file, or the reason why there is none.
+
+    Args:
+        path: image file; it may be missing or damaged.
+
+    Example:
+        >>> image_tile("gone.png").problem
+        'there is no such file'
+    """
+    path = str(path)
+    try:
+        image = read_image(path, min_side=2 * TILE_PIXELS)
+    except UnreadableImageError as error:
+        return Tile(path, Path(path).name, None, error.reason)
+    return array_tile(image, path)._replace(link=Path(path).absolute().as_uri())
 
 
 def write_neighbours(

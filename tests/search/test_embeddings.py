@@ -1,6 +1,7 @@
-"""Embeddings from anywhere, in blocks."""
+"""Embeddings from anywhere: one table, read in blocks."""
 
 import re
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -8,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, random_embeddings, write_embeddings
 
-from gsp_tf.search import build_index, vector_source
-from gsp_tf.search.embedding.collection import Collection
-from gsp_tf.search.image_table import ImageTable
+from gsp_tf.search import ConditionError, Embeddings, RunModel, build_index
+from gsp_tf.search.collection import Collection
+from gsp_tf.search.tables import ImageTable
 
 COUNT = 1500
 LABELS = [None if row % 5 == 0 else f"class {row % 3}" for row in range(COUNT)]
@@ -23,15 +24,12 @@ def vectors():
     return random_embeddings(COUNT).astype("float32")
 
 
-def joined(source):
-    """The names, labels, embeddings and cameras of all blocks, of which each is small."""
-    blocks = list(source.blocks())
-    assert max(len(block.names) for block in blocks) <= 1024
-    assert [len(block.names) for block in source.blocks()] == [len(b.names) for b in blocks]
-    names = [name for block in blocks for name in block.names]
-    labels = [label for block in blocks for label in block.labels]
-    cameras = [camera for block in blocks for camera in block.columns.get("camera", [])]
-    return names, labels, np.concatenate([block.embeddings for block in blocks]), cameras
+def checked(source):
+    """The paths, labels and vectors of a source, whose blocks are small and read again alike."""
+    sizes = [len(block) for block in source.blocks()]
+    assert max(sizes) <= 1024 and [len(block) for block in source.blocks()] == sizes
+    assert (source.count, source.dim) == source.vectors.shape
+    return source.paths, source.labels, source.vectors
 
 
 def test_every_source_says_the_same_about_its_images(vectors, tmp_path):
@@ -50,15 +48,26 @@ def test_every_source_says_the_same_about_its_images(vectors, tmp_path):
     pq.write_table(pa.table({"path": PATHS, "camera": CAMERAS}), tmp_path / "cameras.parquet")
     index = build_index(folder, tmp_path / "index", table=tmp_path / "cameras.parquet").path
     for path in (folder, index, tmp_path / "parts", tmp_path / "a.npz"):
-        source = vector_source(path, ["camera", "nothing"])
-        names, labels, embeddings, cameras = joined(source)
-        assert (source.count, source.dim) == embeddings.shape and source.name == str(path)
-        np.testing.assert_allclose(embeddings, vectors, atol=1e-6)
-        assert names == PATHS and labels == (texts if path.suffix == ".npz" else LABELS)
-        assert cameras == ([] if path == folder else list(map(str, CAMERAS)))
+        source = Embeddings.read(path)
+        paths, labels, found = checked(source)
+        assert source.name == str(path)
+        np.testing.assert_allclose(found, vectors, atol=1e-6)
+        assert paths == PATHS and labels == (texts if path.suffix == ".npz" else LABELS)
+        if path == folder:
+            source = source.with_columns(tmp_path / "cameras.parquet")
+        assert source.texts("camera").tolist() == list(map(str, CAMERAS))
         assert (source.metric, source.model is None) == (
             ("euclidean", False) if path in (folder, index) else (None, True)
         )
+        copy = Embeddings.read(source.to_parquet(tmp_path / "copy.parquet"))
+        assert (copy.metric, copy.model) == (source.metric, source.model)
+        assert copy.table.equals(source.table.select(copy.table.column_names))
+        some = copy.where("camera == 3 and label == 'class 1'")
+        rows = [r for r in range(COUNT) if CAMERAS[r] == 3 and LABELS[r] == "class 1"]
+        assert some.paths == [PATHS[row] for row in rows]
+        np.testing.assert_array_equal(some.vectors, source.vectors[rows])
+    with pytest.raises(ConditionError, match="No image of .* meets the condition 'camera > 3'"):
+        copy.where("camera > 3")
 
 
 def test_images_without_a_path_are_named_by_their_row(vectors, tmp_path):
@@ -66,14 +75,13 @@ def test_images_without_a_path_are_named_by_their_row(vectors, tmp_path):
     split = [None if row % 7 else "test" for row in range(COUNT)]
     table = pa.table({"embedding": vectors.tolist(), "path": paths, "split": split})
     pq.write_table(table, tmp_path / "a.parquet")
-    names = joined(vector_source(tmp_path / "a.parquet"))[0]
-    assert names == [path or f"{tmp_path}/a.parquet#{row}" for row, path in enumerate(paths)]
-    (block, _) = vector_source(tmp_path / "a.parquet", ["split"]).blocks()
-    assert block.columns["split"].tolist() == [text or "" for text in split[:1024]]
-    assert block.has_paths and block.labels == [None] * 1024
+    found = Embeddings.read(tmp_path / "a.parquet")
+    assert found.paths == [path or f"{tmp_path}/a.parquet#{row}" for row, path in enumerate(paths)]
+    assert found.texts("split").tolist() == [text or "" for text in split]
+    assert found.has_paths and found.labels == [None] * COUNT
     np.savez(tmp_path / "a.npz", embeddings=vectors)
-    blocks = list(vector_source(tmp_path / "a.npz").blocks())
-    assert blocks[1].names[-1] == f"{tmp_path}/a.npz#1499" and not blocks[1].has_paths
+    found = Embeddings.read(tmp_path / "a.npz")
+    assert found.paths[-1] == f"{tmp_path}/a.npz#1499" and not found.has_paths
 
 
 def test_all_columns_are_read_as_what_they_are(vectors, tmp_path):
@@ -85,21 +93,20 @@ def test_all_columns_are_read_as_what_they_are(vectors, tmp_path):
         tmp_path / "a.npz", embeddings=vectors, camera=CAMERAS, day=days, other=[1], paths=PATHS
     )
     with pytest.warns(UserWarning, match="1 column left out: box") as warned:
-        source = vector_source(tmp_path / "a.parquet", None)
-        blocks = list(source.blocks())
+        build_index(tmp_path / "a.parquet", tmp_path / "index")
     assert len(warned) == 1
-    found = pa.concat_tables([pa.table(block.columns) for block in blocks])
-    assert found.to_pydict()["city"] == LABELS and found["camera"].to_pylist() == CAMERAS
-    assert found.schema.names == ["camera", "day", "city"]
+    found = Embeddings.read(tmp_path / "a.parquet").table
+    assert found["city"].to_pylist() == LABELS and found["camera"].to_pylist() == CAMERAS
+    assert found.schema.names == ["camera", "day", "city", "path", "label", "embedding"]
     assert pa.types.is_temporal(found["day"].type) and pa.types.is_string(found["city"].type)
-    blocks = list(vector_source(tmp_path / "a.npz", None).blocks())
-    arrays = pa.concat_tables([pa.table(block.columns) for block in blocks])
-    assert arrays.schema.names == ["camera", "day"]
-    assert arrays.to_pydict() == found.select(["camera", "day"]).to_pydict()
+    arrays = Embeddings.read(tmp_path / "a.npz").table
+    assert arrays.schema.names == ["camera", "day", "path", "label", "embedding"]
+    for name in ("camera", "day"):
+        assert arrays[name].to_pylist() == found[name].to_pylist()
     np.save(tmp_path / "a.npy", vectors)
-    names, _, embeddings, _ = joined(vector_source(tmp_path / "a.npy"))
-    assert names[-1] == f"{tmp_path}/a.npy#1499"
-    np.testing.assert_array_equal(embeddings, vectors)
+    found = Embeddings.read(tmp_path / "a.npy")
+    assert found.paths[-1] == f"{tmp_path}/a.npy#1499"
+    np.testing.assert_array_equal(found.vectors, vectors)
 
 
 def test_paths_are_relative_to_the_folder_of_the_file(tmp_path, monkeypatch):
@@ -111,8 +118,20 @@ def test_paths_are_relative_to_the_folder_of_the_file(tmp_path, monkeypatch):
     expected = [f"{tmp_path}/in/a.png", f"{tmp_path}/b.png", "/c.png", "s3://photos/d.png"]
     monkeypatch.chdir(tmp_path)
     for path in ("in/a.npz", "in/a.parquet", "in"):
-        assert joined(vector_source(path))[0][:4] == expected
-        assert joined(vector_source(path))[0][4].endswith("#4")
+        found = Embeddings.read(path).paths
+        assert found[:4] == expected and found[4].endswith("#4")
+
+
+def test_images_are_embedded_by_a_run(finished_run, images, tmp_path):
+    files = sorted(images.rglob("*.png"))[:3]
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    model = RunModel(finished_run)
+    with pytest.warns(UserWarning, match="1 of 4 files cannot be read .*\n.*broken.png"):
+        found = Embeddings.read([*files, tmp_path / "broken.png"], run=model)
+    assert found.paths == list(map(str, files)) and found.model == model.info
+    np.testing.assert_array_equal(found.vectors, model.embed_images(found.paths).embeddings)
+    with pytest.raises(ValueError, match="are images; name the run or the network"):
+        Embeddings.read(files)
 
 
 def test_what_cannot_be_read(vectors, tmp_path):
@@ -130,9 +149,9 @@ def test_what_cannot_be_read(vectors, tmp_path):
     run.mkdir()
     (run / "recipe.yaml").touch()
     with pytest.raises(FileNotFoundError, match="run/embeddings holds no .* gsp-tf embed writes"):
-        vector_source(run)
+        Embeddings.read(run)
     np.save(tmp_path / "one.npy", vectors)
-    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    shutil.copy(tmp_path / "one.npy", tmp_path / "one.npz")
     pq.write_table(pa.table({"embedding": vectors.tolist()}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"embedding": [[1.0]] * 5 + [[1.0, 2.0]] * 5}), tmp_path / "b.parquet")
     empty = pa.table({"embedding": pa.array([], pa.list_(pa.float32()))})
@@ -147,30 +166,32 @@ def test_what_cannot_be_read(vectors, tmp_path):
     outcome = {"embedded": 31, "corrupt": 0, "lengths": [1, 1]}
     images = {"listed": 31, "sha256": "a"}
     edit_json(folder / "embeddings.json", outcome=outcome, images=images)
-    for name, needs_labels, message in (
-        ("a.npz", True, "a.npz cannot be read; expected arrays labels and embeddings"),
-        ("cut.npz", False, "cut.npz cannot be read; expected arrays embeddings"),
-        ("one.npz", False, "one.npz cannot be read; expected arrays embeddings"),
-        ("empty.npz", False, "empty.npz cannot be read; expected arrays embeddings"),
-        ("zip.npz", False, "zip.npz cannot be read; expected arrays embeddings"),
-        (
-            "flat.npy",
-            False,
-            r"flat.npy cannot be read; expected an array \(N, D\): embeddings must",
-        ),
-        ("flat.npy", True, "flat.npy cannot be read; expected arrays labels and embeddings"),
-        ("text.npz", False, "text.npz cannot be read; .* real numbers; received dtype <U1"),
-        ("complex.npz", False, "real numbers; received dtype complex128"),
-        ("texts.parquet", False, "texts.parquet must hold a list of numbers .*string"),
-        ("a.parquet", True, "a.parquet lacks the column label; received embedding."),
-        ("b.parquet", False, "b.parquet must hold embeddings of one length"),
-        ("none.parquet", False, "none.parquet holds no embeddings."),
-        ("text", False, "text holds no embeddings that can be read; expected a run folder"),
-        ("dims", False, "dims holds embeddings of different dimensions, 2 and 3"),
-        ("e", False, "e does not hold 31 embeddings, as expected"),
+    np.savez(tmp_path / "short.npz", embeddings=vectors, labels=["a"] * 9)
+    np.savez(tmp_path / "nan.npz", embeddings=vectors * np.nan)
+    pq.write_table(pa.table({"label": ["a"]}), tmp_path / "columns.parquet")
+    for name, message in (
+        ("short.npz", "one value of labels per embedding"),
+        ("nan.npz", "1500 of 1500 rows hold NaN"),
+        ("columns.parquet", "lacks the column embedding; received label"),
+        ("cut.npz", "cut.npz cannot be read; expected arrays embeddings"),
+        ("one.npz", "one.npz cannot be read; expected arrays embeddings"),
+        ("empty.npz", "empty.npz cannot be read; expected arrays embeddings"),
+        ("zip.npz", "zip.npz cannot be read; expected arrays embeddings"),
+        ("flat.npy", r"flat.npy cannot be read; expected an array \(N, D\): embeddings must"),
+        ("text.npz", "text.npz cannot be read; .* real numbers; received dtype <U1"),
+        ("complex.npz", "real numbers; received dtype complex128"),
+        ("texts.parquet", "texts.parquet must hold a list of numbers .*string"),
+        ("b.parquet", "b.parquet must hold embeddings of one length"),
+        ("none.parquet", "none.parquet holds no embeddings."),
+        ("text", "text holds no embeddings that can be read; expected a run folder"),
+        ("dims", "dims holds embeddings of different dimensions, 2 and 3"),
+        ("e", "e does not hold 31 embeddings, as expected"),
     ):
         with pytest.raises(ValueError, match=message):
-            list(vector_source(tmp_path / name, needs_labels=needs_labels).blocks())
+            _ = Embeddings.read(tmp_path / name).table
+    for name in ("a.npz", "a.parquet", "one.npy"):
+        with pytest.raises(ValueError, match=f"{name} has no labels; the classes of images"):
+            Embeddings.read(tmp_path / name).labelled()
 
 
 def that_has_a_column_twice(path):
@@ -200,7 +221,7 @@ def of_bytes_that_are_no_text(path):
 
 
 def blocks_of(path):
-    return list(vector_source(path).blocks())
+    return Embeddings.read(path).table
 
 
 def batches_of(path):
@@ -237,7 +258,7 @@ def test_no_damage_of_a_footer_ends_the_process(tmp_path):
         path.write_bytes(content)
         content[place] ^= 16
         try:
-            list(vector_source(path).blocks())
+            list(Embeddings.read(path).blocks())
         except ValueError as error:
             assert type(error) is ValueError and str(path) in str(error), error
             refused += 1

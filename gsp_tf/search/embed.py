@@ -1,0 +1,321 @@
+"""Resumable embedding of a user's images."""
+
+import hashlib
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from gsp_tf import runs
+from gsp_tf._console import bulleted, counted
+from gsp_tf._files import advising, locked, remove_partial
+from gsp_tf._metadata import versions
+from gsp_tf._typing import PathLike
+from gsp_tf.data import IMAGE_EXTENSIONS, LeftOut, find_images, read_rows
+from gsp_tf.search.embedded import (
+    FILE_COLUMNS,
+    EmbeddingsFolder,
+    EmbeddingsMetadata,
+    ImageList,
+    Outcome,
+)
+from gsp_tf.search.embedder import RunModel
+from gsp_tf.search.tables import as_text, num_tokens, token_columns, vector_column
+
+
+class ListedImage(NamedTuple):
+    """The absolute path of an image file, and its class, `None` if unknown."""
+
+    path: str
+    label: str | None
+
+
+def list_images(sources: Sequence[PathLike]) -> list[ListedImage]:
+    """The distinct image files in files, folders (searched at any depth) and .csv files."""
+    labels = {}
+    for source in sources:
+        for path, label in _listed(Path(source)):
+            path = os.path.abspath(path)
+            known = labels.get(path)
+            if known is not None and label is not None and known != label:
+                raise ValueError(f"{path} has two labels: {known!r} and {label!r}.")
+            labels[path] = label if known is None else known
+    return [ListedImage(path, label) for path, label in labels.items()]
+
+
+def _list_digest(images: Iterable[ListedImage]) -> str:
+    """SHA-256 of the paths and labels of images, in order."""
+    digest = hashlib.sha256()
+    for path, label in images:
+        digest.update(repr((path, label)).encode())
+    return digest.hexdigest()
+
+
+def _listed(source):
+    if not source.exists():
+        raise FileNotFoundError(f"{source} does not exist; expected an image, a folder or a .csv.")
+    if source.is_dir():
+        return _in_folder(source)
+    if source.suffix.lower() == ".csv":
+        return _in_manifest(source)
+    return [(source, None)]
+
+
+def _in_folder(folder):
+    left_out = LeftOut()
+    images = find_images(folder, left_out)
+    if not images:
+        accepted = ", ".join(IMAGE_EXTENSIONS)
+        left_out.problems.append(f"there are no images in it; accepted are {accepted}")
+    left_out.report(folder, stacklevel=5)
+    found = []
+    for path in images:
+        parents = Path(path).relative_to(folder).parts[:-1]
+        found.append((path, parents[0] if parents else None))
+    return sorted(found, key=lambda image: (image[1] or "", image[0]))
+
+
+def _in_manifest(manifest):
+    rows = read_rows(manifest)
+    if not rows:
+        raise ValueError(f"{manifest} lists no images.")
+    empty = [f"line {row.line}: the path is empty" for row in rows if not row.path]
+    if empty:
+        raise ValueError(f"{manifest} cannot be used:\n{bulleted(empty)}")
+    return [(row.path, row.label or None) for row in rows]
+
+
+SHARD_SIZE = 4096
+_MOST_ATTEMPTS = 5
+
+
+def begin(
+    folder: EmbeddingsFolder, model: RunModel, images: ImageList, shard_size: int
+) -> EmbeddingsMetadata:
+    """The metadata of a new or resumed folder; `shard_size` applies only to a new one."""
+    import keras  # here: other functions need no TensorFlow
+
+    if shard_size < 1:
+        raise ValueError(f"shard_size must be 1 or more, received {shard_size}.")
+    if folder.metadata_path.exists():
+        begun = folder.metadata()
+        _check_same(folder, begun, model, images)
+        return begun
+    metadata = EmbeddingsMetadata(
+        model=model.info,
+        images=images,
+        dim=model.dim,
+        metric="euclidean",
+        shard_size=shard_size,
+        versions=versions("keras", keras.backend.backend(), "numpy", "pyarrow"),
+    )
+    metadata.write(folder.metadata_path)
+    return metadata
+
+
+def _check_same(folder, begun, model, images):
+    """Raises `ValueError` if the model, its preprocessing or the list of images differs."""
+    ours, theirs = model.info, begun.model
+    if theirs.sha256 != ours.sha256:
+        problem = f"of {'an earlier' if theirs.run == ours.run else 'the'} model of {theirs.run}"
+    elif theirs.preprocessing != ours.preprocessing:
+        there, now = asdict(theirs.preprocessing), asdict(ours.preprocessing)
+        problem = f"with other preprocessing: {there} there, {now} now"
+    elif begun.images == images:
+        return
+    else:
+        problem = (
+            f"of another list of images: {begun.images.listed:,} there, {images.listed:,} now. To "
+            "add images to an index, embed them alone (--out NEW), then run gsp-tf index INDEX "
+            "--add NEW"
+        )
+    raise ValueError(
+        f"{folder.path} holds embeddings {problem}. Choose another folder (--out NEW) or remove it."
+    )
+
+
+def missing_shards(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> list[int]:
+    """The numbers of the shards that are not written yet; empty for a complete folder."""
+    numbers = range(metadata.num_shards if metadata.outcome is None else 0)
+    return [number for number in numbers if not folder.shard_path(number).is_file()]
+
+
+def finish(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> None:
+    """Checks every shard, lists unreadable images and warns of them, and completes the folder."""
+    if metadata.outcome is None:
+        metadata = replace(metadata, outcome=_outcome(folder, metadata))
+        metadata.write(folder.metadata_path)
+        forget_attempts(folder)
+        remove_partial(folder.path)  # left by a worker killed after renaming its shard
+    corrupt = folder.corrupt()
+    if corrupt:
+        warnings.warn(
+            f"{len(corrupt)} of {counted(metadata.images.listed, 'file')} cannot be read as images "
+            f"and are left out; {folder.corrupt_path} lists them:\n"
+            f"{bulleted([f'{path}: {reason}' for path, reason in corrupt])}",
+            stacklevel=3,
+        )
+
+
+def _outcome(folder, metadata):
+    count, corrupt, lengths = 0, [], []
+    for number in range(metadata.num_shards):
+        images, unreadable, extent = folder.summarize_shard(number)
+        found = images + len(unreadable)
+        expected = min(metadata.shard_size, metadata.images.listed - number * metadata.shard_size)
+        if found != expected:
+            raise ValueError(
+                f"{folder.shard_path(number)} is damaged: it accounts for {found} of {expected} "
+                "images. Remove it and embed again."
+            )
+        count += images
+        corrupt += unreadable
+        lengths += extent
+    if corrupt:
+        folder.write_corrupt(corrupt)
+    if not count:
+        raise ValueError(
+            f"No image can be read of {counted(len(corrupt), 'file')}; see {folder.corrupt_path}."
+        )
+    return Outcome(count, len(corrupt), (min(lengths), max(lengths)))
+
+
+def count_attempt(folder: EmbeddingsFolder, number: int) -> None:
+    """Counts an attempt to write a shard; raises `ValueError` after too many."""
+    path = folder.path / f".attempts-{number:05}"
+    attempts = int(path.read_text() or 0) if path.exists() else 0
+    if attempts >= _MOST_ATTEMPTS:
+        raise ValueError(
+            f"{attempts} workers were killed while they wrote it. Is there enough memory?"
+        )
+    path.write_text(str(attempts + 1))
+
+
+def forget_attempts(folder: EmbeddingsFolder) -> None:
+    for path in folder.path.glob(".attempts-*"):
+        path.unlink()
+
+
+def file_columns(images: Sequence[str | bytes | None]) -> dict[str, pa.Array]:
+    """Sizes in bytes and modification times of files; contents have only a size."""
+    found = list(map(_size_and_time, images))
+    return {
+        name: pa.array([values[column] for values in found], kind)
+        for column, (name, kind) in enumerate(FILE_COLUMNS.items())
+    }
+
+
+def _size_and_time(image):
+    if not isinstance(image, str):
+        return None if image is None else len(image), None
+    try:
+        file = os.stat(image)
+    except OSError:
+        return None, None
+    return file.st_size, file.st_mtime_ns
+
+
+def embed_images(
+    run: PathLike,
+    images: Sequence[PathLike],
+    out: PathLike | None = None,
+    shard_size: int = SHARD_SIZE,
+    tokens: int = 0,
+) -> EmbeddingsFolder:
+    """Embeds images with the best model of a run, and writes the embeddings as Parquet.
+
+    The images are prepared as in `gsp-tf evaluate` and divided into shards in order. If a process
+    was killed, the same call computes only the missing shards. Files that cannot be read as images
+    are left out, listed in `corrupt.csv` and reported in a warning.
+
+    Args:
+        run: Run folder.
+        images: Image files, folders (searched at any depth) and CSV files with the columns path and
+            label.
+        out: Folder to write; `None` means the folder `embeddings` in the run.
+        shard_size: Images per file; a resumed folder keeps its own.
+        tokens: Number of local features to keep of each image, for search with transport; a resumed
+            folder must have as many.
+
+    Returns:
+        The folder of embeddings.
+
+    Raises:
+        BlockingIOError: If another process is writing `out`.
+        FileNotFoundError: If `run` is not a run folder, or an image or folder does not exist.
+        FileExistsError: If `out` holds other files.
+        ValueError: If `out` holds embeddings of another model, preprocessing, list of images or
+            number of tokens, no image can be read, or tokens are wanted of a model whose pooling
+            has no weights.
+
+    Example:
+        >>> embed_images("no/such/run", ["photos"])
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    """
+    model, listed = RunModel(run), list_images(images)
+    folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
+    folder.refuse_other_files()
+    with advising(_how_to_continue), locked(folder.path):
+        metadata = begin(folder, model, ImageList(len(listed), _list_digest(listed)), shard_size)
+        missing = missing_shards(folder, metadata)
+        _check_tokens(folder, model, set(range(metadata.num_shards)) - set(missing), tokens)
+        for number in missing:
+            part = listed[number * metadata.shard_size : (number + 1) * metadata.shard_size]
+            description = f"Embedding, part {number + 1} of {metadata.num_shards}"
+            folder.write_shard(number, *embed_shard(model, part, description, tokens))
+        finish(folder, metadata)
+    return folder
+
+
+def _how_to_continue() -> str:
+    return "Free some space; the same command continues with what is missing."
+
+
+def _check_tokens(
+    folder: EmbeddingsFolder, model: RunModel, written: set[int], tokens: int
+) -> None:
+    """Raises `ValueError` if written shards have another number of tokens."""
+    if tokens < 0:
+        raise ValueError(f"tokens must be 0 or more; received {tokens}.")
+    if written:
+        there = num_tokens(folder.shard_schema(min(written)))
+        wanted = runs.TokenModel(model.embedder, tokens).k if tokens else 0
+        if there != wanted:
+            raise ValueError(
+                f"{folder.path} holds embeddings with {there} local features of each image, and "
+                f"{wanted} were asked for. Choose another folder (--out NEW) or remove it."
+            )
+
+
+def embed_shard(
+    model: RunModel, listed: list[ListedImage], description: str, tokens: int
+) -> tuple[pa.Table, list[tuple[str, str]]]:
+    """Embeds some images: a table of them, and those that cannot be read with the reasons."""
+    paths = [image.path for image in listed]
+    columns = file_columns(paths)
+    if tokens:
+        (embeddings, problems), sets = model.embed_with_tokens(paths, tokens, description)
+        columns |= token_columns(sets)
+    else:
+        embeddings, problems = model.embed_images(paths, description)
+    for row, (path, label) in enumerate(listed):
+        if not (_is_text(path) and _is_text(label or "")):
+            problems[row] = problems[row] or "its path is not Unicode text (UTF-8)"
+    kept = [row for row, problem in enumerate(problems) if not problem]
+    known = {
+        "path": pa.array([paths[row] for row in kept], pa.string()),
+        "label": pa.array([listed[row].label for row in kept], pa.string()),
+        "embedding": vector_column(embeddings[kept]),
+    }
+    images = pa.table({n: of.take(pa.array(kept, pa.int64())) for n, of in columns.items()} | known)
+    return images, [(as_text(path), why) for path, why in zip(paths, problems, strict=True) if why]
+
+
+def _is_text(path: str) -> bool:
+    return path == as_text(path)

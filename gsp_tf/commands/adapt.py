@@ -37,6 +37,8 @@ def command(
             f"A frozen network starts from weights, not from initial_run={fields['initial_run']}: "
             "give --backbone.name and --backbone.weights RUN."
         )
+    if head == "gsp":
+        fields = {**fields, "pooling": {"name": "gsp", **fields.get("pooling", {})}}
     recipe, photographs, images = fitting(compose([], fields), folder, [], fields)
     if "name" not in fields:
         recipe = replace(recipe, name=f"{recipe.name}-{head}")

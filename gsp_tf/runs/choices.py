@@ -216,7 +216,7 @@ def ladder_recipes(
         values = {n: value for n, value in values.items() if n not in given.get(section, {})}
         return replace(getattr(recipe, section), **values, **fixed)
 
-    if head == "gsp":
+    if head == "gsp" and recipe.pooling.name != "gsp":
         recipe = replace(recipe, pooling=ClassRecipe("gsp"))
     if head == "mlp":
         recipe = replace(recipe, embedding=EmbeddingRecipe(None, "after_pooling", map="mlp"))

@@ -162,10 +162,12 @@ def test_a_recipe_file_embeds_and_searches(networks, capsys):
 def test_a_head_is_trained_on_the_features(
     networks, digits, capsys, monkeypatch, head, without_tracing
 ):
-    assert run_command("adapt", digits, "--head", head, *NAMED, "--name", "digits") == 0
+    options = ["--pooling.entropy_smoothing", "20"] if head == "gsp" else []
+    assert run_command("adapt", digits, "--head", head, *options, *NAMED, "--name", "digits") == 0
     run = Run("runs/digits-0")
     recipe, metrics = run.recipe, run.folder.metrics()
     assert (recipe.pooling.name, recipe.embedding.dim) == ("gsp" if head == "gsp" else "gap", None)
+    assert recipe.pooling.arguments.get("entropy_smoothing") == (20 if head == "gsp" else None)
     searched = mean_features(recipe, run.splits.test)
     expected = ranking_metrics(*searched, at=recipe.evaluation.recall_at)
     of_pixels = expected.means()["map_at_r"].value  # the kept features are float16

@@ -102,16 +102,16 @@ class PairLoss(Guarded, keras.losses.Loss):
         "relation_threshold",
         "name",
     )
-    unscheduled = ("relation_threshold",)
+    unscheduled = ("distance", "reduction", "relation_threshold")
     distance = None
     default_reduction = "mean"
     takes_grades = False
     sums_over_references = False
 
     def __post_init__(self) -> None:
-        given, name = self.reduction, self.name or _snake_case(type(self).__name__)
-        super().__init__(name=name)  # it sets a reduction of Keras
-        self.reduction = given
+        given = vars(self).pop("reduction")
+        super().__init__(name=self.name or _snake_case(type(self).__name__))
+        vars(self)["reduction"] = given  # in place of that of Keras
         self.reducer = as_reduction(given, self.default_reduction)
         if self.miner is not None and not isinstance(self.miner, Miner):
             raise ValueError(

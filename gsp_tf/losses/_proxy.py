@@ -15,6 +15,7 @@ from gsp_tf.ops import l2_normalize
 class ProxyLayer(LossLayer):
     """Base of the losses with `proxies (num_classes * k, D)`; k is `proxies_per_class`."""
 
+    unscheduled = ("distance", "reduction")
     proxies_per_class = 1
 
     def __init__(

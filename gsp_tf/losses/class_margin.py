@@ -55,7 +55,7 @@ class ClassMarginLoss(LossLayer):
         0.942
     """
 
-    unscheduled = ("margin", "beta")
+    unscheduled = ("margin", "beta", "distance", "reduction")
 
     def __init__(
         self,

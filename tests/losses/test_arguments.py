@@ -222,3 +222,12 @@ def test_arguments_of_the_constructor_of_ones_own_loss_are_saved():
     config = Own(3.0, normalize=False, reduction="sum").get_config()
     assert Own.from_config(config).get_config() == config
     assert (config["scale"], config["normalize"], config["reduction"]) == (3.0, False, "sum")
+
+
+@pytest.mark.parametrize(
+    "loss", [ContrastiveLoss(), ProxyNCALoss(2), ClassMarginLoss(2)], ids=lambda x: type(x).__name__
+)
+@pytest.mark.parametrize(("name", "value"), [("distance", "cosine"), ("reduction", "sum")])
+def test_a_distance_and_a_reduction_are_read_once(loss, name, value):
+    with pytest.raises(ValueError, match=f"{name} of .* cannot change, .* it was read already"):
+        setattr(loss, name, value)

@@ -2,9 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Literal
 
 from gsp_tf._numbers import Count, Size
+from gsp_tf._typing import Reranking
 from gsp_tf.runs import run_folder
 
 _NUMBERS = {"rank", "cost", "distance"}
@@ -20,10 +20,7 @@ def command(
     html: str | bool = False,
     mapped: bool | None = None,
     thresholds: str | None = None,
-    rerank: Literal[
-        "transport", "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
-    ]
-    | None = None,
+    rerank: Reranking | None = None,
     whitening: str | None = None,
     why: bool = False,
     exclude_same: str | None = None,

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,18 +11,15 @@ import pyarrow as pa
 from gsp_tf import runs
 from gsp_tf._console import listed, show_progress
 from gsp_tf._metadata import check_same_model
-from gsp_tf._typing import PathLike
+from gsp_tf._typing import PathLike, Reranking
 from gsp_tf.data import UnreadableImageError
 from gsp_tf.evaluation import (
-    ExactSearch,
-    KReciprocalSearch,
+    RERANKINGS,
     LearnedWhitening,
-    PCAWhitening,
+    Reranker,
     TokenSets,
-    augment_database,
     checked_embeddings,
     distances_of_pairs,
-    expand_queries,
     rerank_by_transport,
 )
 from gsp_tf.search.embed import list_images
@@ -34,9 +31,6 @@ from gsp_tf.search.index.image_index import Index, PrefixIndex
 from gsp_tf.search.index.where import ConditionError
 from gsp_tf.search.tables import as_text, vectors_of, writing_table
 from gsp_tf.search.thresholds import Decision, Thresholds, find_thresholds
-
-METHODS = ("k_reciprocal", "query_expansion", "database_augmentation", "whitening")
-_K1, _K2, _NEIGHBOURS = 20, 6, 10
 
 
 class _VectorReranking:
@@ -61,21 +55,16 @@ class _VectorReranking:
             ids, vectors = ids[kept], vectors[kept]
         self._index, self._space = index, index.metadata.search_space()
         self._ids, self._vectors = ids, vectors
-        self._method, searched = method, vectors
-        if method == "whitening":
-            learned = whitening is not None
-            self._whitening = self._learned(whitening) if learned else PCAWhitening(vectors)
-            searched = self._whitening(vectors)
-        elif method == "database_augmentation" and len(ids) > 1:
-            searched = augment_database(vectors, min(_NEIGHBOURS, len(ids) - 1))
-        self._search = ExactSearch(searched, "cosine")
+        learned = None if whitening is None else self._learned(whitening)
+        self._search = Reranker(vectors, method, learned)
 
     def __call__(self, queries: np.ndarray, k: int, excluded: Sequence[Sequence[int]] | None):
         """Ids, distances of the embeddings and costs, which give the order, of each query."""
         queries = self._as_kept(checked_embeddings(queries, "queries"))
         without = [()] * len(queries) if excluded is None else excluded
         most = max(map(len, without), default=0)
-        rows, costs = self._ranked(queries, min(k + most, len(self._ids)))
+        ranked = self._search(queries)
+        rows, costs = ranked(np.arange(len(queries)), min(k + most, len(self._ids)))
         found = []
         for query, places, costs_of, ids in zip(queries, rows, costs, without, strict=True):
             kept = np.flatnonzero(~np.isin(self._ids[places], ids))[:k]
@@ -99,22 +88,7 @@ class _VectorReranking:
             check_same_model(found.model, made_by, f"{source} and the index {self._index.path}")
         return LearnedWhitening(self._as_kept(found.vectors), found.classes[1])
 
-    def _ranked(self, queries, k):
-        """Rows of the k first images for each query, and their costs."""
-        if self._method == "k_reciprocal":
-            k1 = min(_K1, len(self._ids))
-            search = KReciprocalSearch(queries, self._vectors, k1, min(_K2, k1))
-            return search(np.arange(len(queries)), k)
-        if self._method == "query_expansion":
-            queries = expand_queries(queries, self._vectors, min(_NEIGHBOURS, len(self._ids)))
-        elif self._method == "whitening":
-            queries = self._whitening(queries)
-        return self._search(queries, k)
 
-
-Rerank = Literal[
-    "transport", "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
-]
 _DEPTH = 100
 
 
@@ -153,7 +127,7 @@ def search(
     index: Index | PathLike | None = None,
     k: int = 10,
     thresholds: Thresholds | PathLike | None = None,
-    rerank: Rerank | None = None,
+    rerank: Reranking | None = None,
     excluded: Sequence[Sequence[int]] | None = None,
     where: str | None = None,
     dim: int | None = None,
@@ -220,7 +194,7 @@ def _open_searched(
     index: Index | PathLike | None,
     k: int,
     thresholds: Thresholds | PathLike | None,
-    rerank: Rerank | None,
+    rerank: Reranking | None,
     where: str | None,
     dim: int | None,
     whitening: PathLike | None = None,
@@ -233,8 +207,8 @@ def _open_searched(
         index = PrefixIndex.of(index, dim)
     whose = index.path if model is None else model.folder.path
     thresholds = find_thresholds(thresholds, index.metadata.model, whose, index)
-    if rerank not in (None, "transport", *METHODS):
-        known = ", ".join(("transport", *METHODS))
+    if rerank not in (None, *RERANKINGS):
+        known = ", ".join(RERANKINGS)
         raise ValueError(f"rerank must be None or one of {known}; received {rerank!r}.")
     if rerank == "transport" and k > _DEPTH:
         raise ValueError(f"Transport orders the first {_DEPTH} results; received k={k}.")
@@ -245,7 +219,8 @@ def _open_searched(
         raise ValueError(
             f"whitening is for the way to re-rank of that name; received rerank={rerank!r}."
         )
-    order = _VectorReranking(index, rerank, matching, whitening) if rerank in METHODS else None
+    by_vectors = rerank not in (None, "transport")
+    order = _VectorReranking(index, rerank, matching, whitening) if by_vectors else None
     return _Searched(model, index, k, thresholds, rerank, matching, order)
 
 
@@ -270,7 +245,7 @@ class _Searched(NamedTuple):
     index: Index
     k: int
     thresholds: Thresholds | None
-    rerank: Rerank | None
+    rerank: Reranking | None
     matching: np.ndarray | None
     order: _VectorReranking | None
 
@@ -452,7 +427,7 @@ def search_many(
     index: Index | PathLike | None = None,
     k: int = 10,
     thresholds: Thresholds | PathLike | None = None,
-    rerank: Rerank | None = None,
+    rerank: Reranking | None = None,
     where: str | None = None,
     dim: int | None = None,
     excluded: Callable[[Sequence[str]], Sequence[Sequence[int]]] | None = None,

@@ -20,7 +20,7 @@ import records  # noqa: E402
 import sweeps  # noqa: E402
 from jsonargparse import auto_cli  # noqa: E402
 
-HELPERS = ("pictures", "records", "sweep", "sweeps")
+HELPERS = ("ladder", "pictures", "records", "sweep", "sweeps")  # the ladder is a program of its own
 
 
 def names():
@@ -34,11 +34,11 @@ def module(name):
     return sweeps.named(name) if name in sweeps.SWEEPS else importlib.import_module(name)
 
 
-def run(name, arguments, out=None, figures=HERE.parent / "docs/figures", draw=False):
+def run(name, arguments, out=None, figures=None, draw=False):
     """Run a study with its options; the paths of its tables."""
     study = module(name)
     out = Path(out or HERE / ("results" if name in sweeps.SWEEPS else "results/studies"))
-    paths, drawn = [out / f"{table}.csv" for table in getattr(study, "TABLES", [name])], {}
+    paths, drawn = [out / f"{table}.csv" for table in getattr(study, "FILES", [name])], {}
     if not draw:
         found = auto_cli(study.study, as_positional=False, args=arguments)
         if found is None:  # it writes tables of its own
@@ -48,16 +48,20 @@ def run(name, arguments, out=None, figures=HERE.parent / "docs/figures", draw=Fa
             records.write(path, rows)
     if hasattr(study, "draw"):
         drawn |= study.draw(*map(records.read, paths))
+    own = HERE / "figures" if name in sweeps.SWEEPS else HERE.parent / "docs/figures"
     for picture, figure in drawn.items():
-        pictures.save(figure, Path(figures, f"{picture}.png"))
+        pictures.save(figure, Path(figures or own, f"{picture}.png"))
     return paths
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], add_help=False)
+    if sys.argv[1:] in ([], ["--help"]):
+        print(f"{__doc__}\nStudies: {', '.join(names())}")
+        return
+    parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("name", choices=names())
     parser.add_argument("--out")
-    parser.add_argument("--figures", default=HERE.parent / "docs/figures")
+    parser.add_argument("--figures")
     parser.add_argument("--draw", action="store_true")
     given, arguments = parser.parse_known_args()
     if hasattr(module(given.name), "ONE_CORE"):

@@ -14,7 +14,7 @@ from sweep import HERE, embedded, opened, retrieval_rows, sweep
 from gsp_tf.evaluation import covering_radius_curve
 from gsp_tf.visual import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
 
-TABLES = ("ccp", "ccp_steps")
+FILES = ("ccp", "ccp_steps")
 RECIPE = str(HERE / "omniglot_ccp.yaml")
 STEPS_PER_EPOCH, EPOCHS, IMAGES_PER_CLASS = 25, 36, 4
 SMALL = [

@@ -30,9 +30,11 @@ def kill_while_writing(write, path):
 @contextlib.contextmanager
 def largest_file(size):
     """Limit the files of this process to a size in bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before, writes = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    sys.dont_write_bytecode = True  # Python would keep the first bytes of a module as all of it
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = writes

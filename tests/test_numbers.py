@@ -1,5 +1,6 @@
 """Tests that every number of a command line or a recipe has a range, and is refused outside it."""
 
+import inspect
 import types
 import typing
 from collections.abc import Sequence
@@ -30,10 +31,13 @@ def own_options():
     """The options of the commands that are numbers or lists of them, without fields of a recipe."""
     found = []
     for command, module in COMMANDS.items():
+        parameters = inspect.signature(module.command).parameters
         for name, hint in typing.get_type_hints(module.command).items():
             kinds = list(numbers_in(hint)) if name != "return" else []
             if kinds:
-                found.append((command, f"--{name.replace('_', '-')}", *kinds))
+                of_place = parameters[name].kind == inspect.Parameter.POSITIONAL_OR_KEYWORD
+                option = name.upper() if of_place else f"--{name.replace('_', '-')}"
+                found.append((command, option, *kinds))
     return found
 
 
@@ -46,8 +50,9 @@ def test_an_option_refuses_numbers_out_of_range(command, option, kind, monkeypat
     largest = max(bound for _, bound in kind._restrictions)
     beyond = ["nan", ".nan", "inf", "-.inf", "1e39", "-1", "many", "1" * 5000]
     for value in [*beyond, *([str(10**20)] if largest < 10**20 else [])]:
+        typed = [f"{option}={value}"] if option.startswith("-") else ["source", "--", value]
         with pytest.raises(SystemExit) as end:
-            cli.main([command, f"{option}={value}"])
+            cli.main([command, *typed])
         told = capsys.readouterr().err
         assert end.value.code == 1
         assert told.startswith(f"gsp-tf: error: {option} must be a"), told

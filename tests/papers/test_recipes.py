@@ -324,13 +324,15 @@ COLLAGE = printed(
         classes_per_batch=16,
         images_per_class=4,
     ),
-    backbone=dict(name="resnet20", weights="runs/resnet20_cifar100-0"),
+    backbone=dict(name="resnetv2_20", weights="runs/resnetv2_20_cifar100-0"),
     training=dict(
         optimizer="adam",
         beta_2=0.999,  # default Adam
         learning_rate=1e-3,
         l2_regularization=0.0,
-        schedule=dict(name="plateau", decay_factor=0.5, patience=5),
+        schedule=dict(
+            name="plateau", decay_factor=0.5, patience=5, min_delta=0, cooldown=0, minimum=0
+        ),
         learning_rate_multipliers=Whole(),
     ),
 )
@@ -341,6 +343,8 @@ COLLAGE_GSP = printed(
     zero_shot=dict(
         weight=0.5,
         ridge=0.05,  # §5.2.4
+        scale=1.0,  # GSP eq. 4.4
+        reduction="sum_of_means",
     ),
 )
 COLLAGE_C2 = printed("§5.3.5", loss=dict(name="contrastive"))

@@ -106,7 +106,7 @@ def test_cifar_collage_names_the_classifier_that_it_starts_from(check, tmp_path,
     files = BENCHMARKS / "cifar_collage.yaml", METHODS / "cifar_collage/c2.yaml"
     code, output = check(*files)
     assert code == 1 and "Missing (1):" in output
-    assert "runs/resnet20_cifar100-0 is not a run folder: it has no recipe.yaml." in output
+    assert "runs/resnetv2_20_cifar100-0 is not a run folder: it has no recipe.yaml." in output
     assert "96 images of 16 classes" in output and "16 classes x 4 images" in output
 
 

@@ -85,7 +85,7 @@ def test_rank_takes_the_images_of_its_last_evaluation(gsp_run, tmp_path, capsys)
     reranked = json.loads((gsp_run / "reranking.json").read_text("utf-8"))["search"]
     assert reranked["map_at_10"] == pytest.approx(expected["map_at_10"].value)
     assert run_command(*arguments) == 1
-    assert "have no column camera. Name a table" in capsys.readouterr().err
+    assert "has no column camera. Name a table" in capsys.readouterr().err
     other = write_embeddings(tmp_path / "other", np.eye(8), labels=list("aabbccdd"))
     assert run_command("rank", gsp_run, "--gallery", other) == 1
     assert "do not belong together: the models are of" in capsys.readouterr().err

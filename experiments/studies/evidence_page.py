@@ -36,10 +36,11 @@ TITLES = {
     "dose": "Cars on canvases",
     "tuning": "Fine-tuning on Cars196 (half)",
     "heads": "Heads of `gsp-tf adapt` on 1,000 photographs of Cars196 (half)",
+    "ladder": "The ladder of `gsp-tf train`",
     "zero_shot": "Zero-shot prototypes on CIFAR-100 (thesis, section 5.3.3)",
     "average_pooling_plane": "Average pooling on ten classes of CIFAR-100 (thesis, section 4.3)",
 }
-PLAIN = ("heads", "zero_shot", "average_pooling_plane")  # tables with quantities of their own
+PLAIN = ("heads", "ladder", "zero_shot", "average_pooling_plane")  # tables with quantities of their own
 COLUMNS = {
     "ccp": ("best step",),
     "tuning": ("gain", "over a linear head", "best step"),

@@ -225,6 +225,7 @@ def test_all_that_is_missing_is_said_at_once(photographs, tmp_path, monkeypatch,
 def test_weights_that_can_be_downloaded_are_announced(photographs, monkeypatch, capsys):
     monkeypatch.setattr("socket.getaddrinfo", lambda *arguments: [])
     options = ["--backbone.name", "mobilenet_v2", "--backbone.weights", "imagenet"]
+    options += ["--data.image_size", "96"]  # the smallest with weights
     assert run("check", photographs(), *options) == 0
     assert "which Keras will download, about 9 MB" in capsys.readouterr().out
 

@@ -40,7 +40,7 @@ TITLES = {
     "zero_shot": "Zero-shot prototypes on CIFAR-100 (thesis, section 5.3.3)",
     "average_pooling_plane": "Average pooling on ten classes of CIFAR-100 (thesis, section 4.3)",
 }
-PLAIN = ("heads", "ladder", "zero_shot", "average_pooling_plane")  # tables with quantities of their own
+PLAIN = ("heads", "ladder", "zero_shot", "average_pooling_plane")  # with quantities of their own
 COLUMNS = {
     "ccp": ("best step",),
     "tuning": ("gain", "over a linear head", "best step"),

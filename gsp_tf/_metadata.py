@@ -3,10 +3,11 @@
 import dataclasses
 import math
 import platform
+import sys
 import types
 import typing
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -139,6 +140,14 @@ def versions(*packages: str) -> dict[str, str]:
     """Versions of this library, Python and some packages."""
     return {
         "gsp_tf": __version__,
-        **{name: version(name) for name in packages},
+        **{name: _version(name) for name in packages},
         "python": platform.python_version(),
     }
+
+
+def _version(package):
+    """The version of a package; another distribution may bring it, as tensorflow-cpu does."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return sys.modules[package].__version__

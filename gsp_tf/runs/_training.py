@@ -4,18 +4,16 @@ import contextlib
 import functools
 import itertools
 import math
-import platform
 import sys
 import time
-from importlib.metadata import version
 
 import keras
 import numpy as np
 
 from gsp_tf._backend import jit_compile, make_deterministic
 from gsp_tf._keras import layers_within
+from gsp_tf._metadata import versions
 from gsp_tf._names import named
-from gsp_tf._version import __version__
 from gsp_tf.runs._baselines import GAINS
 from gsp_tf.runs._classification import AccuracyEvaluation
 from gsp_tf.runs._embeddings import fingerprint
@@ -107,12 +105,7 @@ class Training:
             test_classes=fingerprint(self.splits.test),
             images=None if recipe.data.feature_cache is None else self.splits.digest(),
             num_parameters=int(self.embedder.count_params()),
-            versions={
-                "gsp_tf": __version__,
-                "keras": keras.__version__,
-                keras.backend.backend(): version(keras.backend.backend()),
-                "python": platform.python_version(),
-            },
+            versions=versions("keras", keras.backend.backend()),
         )
         folder.add_epoch(0, untrained)
         self._train()

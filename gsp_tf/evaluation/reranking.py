@@ -39,6 +39,9 @@ class Reranker:
             principal components of the references.
         dim: for `"whitening"`, the number of components; None takes all.
 
+    Raises:
+        ValueError: if the method is another one, or the embeddings are not finite or not `(N, D)`.
+
     Example:
         >>> search = Reranker([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], "query_expansion")
         >>> search([[0.0, 2.0]])([0], k=2)[0]
@@ -52,6 +55,9 @@ class Reranker:
         whitening: PCAWhitening | None = None,
         dim: int | None = None,
     ):
+        if method not in RERANKINGS or method == "transport":
+            known = [name for name in RERANKINGS if name != "transport"]
+            raise ValueError(f"method must be one of {', '.join(known)}; received {method!r}.")
         self._references = searched = checked_embeddings(references, "references")
         self._method, self._dim = method, dim
         count = len(searched)

@@ -143,7 +143,7 @@ class Ladder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with locked(self.path):
-            begun = [name for name in self.recipes if self._folder(name).metrics()]
+            begun = self._begun()
             for name, recipe in self.recipes.items():
                 if not self._folder(name).recipe_path.exists():
                     self._folder(name).start(recipe)
@@ -194,6 +194,10 @@ class Ladder:
             setattr(rung.folder, f"{kept}_path", self.path / f"{kept}.npz")
         return rung
 
+    def _begun(self):
+        """The names of the rungs that have begun, from the lowest on."""
+        return [name for name in self.recipes if self._folder(name).metrics()]
+
     def _seconds(self):
         return sum(self._folder(name).metrics().get("seconds", 0.0) for name in self.recipes)
 
@@ -243,7 +247,7 @@ class Ladder:
         metrics = run.folder.metrics()
         for note in ending_notes(run.recipe, metrics):
             print(note)
-        begun = [name for name in self.recipes if self._folder(name).metrics()]
+        begun = self._begun()
         left = [*self.recipes][len(begun) :]
         if left and not self._is_over and self.status == "finished":
             print(
@@ -284,8 +288,7 @@ class Ladder:
         """The line that says how to continue, if there is more to train."""
         if self._is_over:
             return f"The time is over. To continue: gsp-tf train --resume {self.path}\n"
-        last = [name for name in self.recipes if self._folder(name).metrics()][-1]
-        rung = self._folder(last)
+        rung = self._folder(self._begun()[-1])
         return continuation(self.path, rung.recipe(), [rung.metrics()])
 
 

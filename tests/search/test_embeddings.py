@@ -137,14 +137,11 @@ def test_images_are_embedded_by_a_run(finished_run, images, tmp_path):
 def test_what_cannot_be_read(vectors, tmp_path):
     np.savez(tmp_path / "a.npz", embeddings=vectors)
     (tmp_path / "cut.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:-90])
-    (tmp_path / "empty.npz").touch()
     np.savez_compressed(tmp_path / "zip.npz", embeddings=vectors)
     content = bytearray((tmp_path / "zip.npz").read_bytes())
     content[2000:3000] = bytes(1000)
     (tmp_path / "zip.npz").write_bytes(content)
     np.savez(tmp_path / "text.npz", embeddings=np.full((5, 2), "a"))
-    np.savez(tmp_path / "complex.npz", embeddings=np.eye(3) * 1j)
-    pq.write_table(pa.table({"embedding": [["a", "b"]] * 3}), tmp_path / "texts.parquet")
     run = tmp_path / "run"
     run.mkdir()
     (run / "recipe.yaml").touch()
@@ -154,8 +151,6 @@ def test_what_cannot_be_read(vectors, tmp_path):
     shutil.copy(tmp_path / "one.npy", tmp_path / "one.npz")
     pq.write_table(pa.table({"embedding": vectors.tolist()}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"embedding": [[1.0]] * 5 + [[1.0, 2.0]] * 5}), tmp_path / "b.parquet")
-    empty = pa.table({"embedding": pa.array([], pa.list_(pa.float32()))})
-    pq.write_table(empty, tmp_path / "none.parquet")
     (tmp_path / "text").mkdir()
     np.save(tmp_path / "flat.npy", np.arange(3.0))
     dims = tmp_path / "dims"
@@ -175,14 +170,10 @@ def test_what_cannot_be_read(vectors, tmp_path):
         ("columns.parquet", "lacks the column embedding; received label"),
         ("cut.npz", "cut.npz cannot be read; expected arrays embeddings"),
         ("one.npz", "one.npz cannot be read; expected arrays embeddings"),
-        ("empty.npz", "empty.npz cannot be read; expected arrays embeddings"),
         ("zip.npz", "zip.npz cannot be read; expected arrays embeddings"),
         ("flat.npy", r"flat.npy cannot be read; expected an array \(N, D\): embeddings must"),
         ("text.npz", "text.npz cannot be read; .* real numbers; received dtype <U1"),
-        ("complex.npz", "real numbers; received dtype complex128"),
-        ("texts.parquet", "texts.parquet must hold a list of numbers .*string"),
         ("b.parquet", "b.parquet must hold embeddings of one length"),
-        ("none.parquet", "none.parquet holds no embeddings."),
         ("text", "text holds no embeddings that can be read; expected a run folder"),
         ("dims", "dims holds embeddings of different dimensions, 2 and 3"),
         ("e", "e does not hold 31 embeddings, as expected"),

@@ -25,7 +25,7 @@ from gsp_tf.search import (
     embed_images,
     find_duplicates,
 )
-from gsp_tf.search.cleaning import _images, altered_copies
+from gsp_tf.search.cleaning import _images
 from gsp_tf.search.tables import vectors_of
 
 NEAR = 0.035  # altered copies are up to 0.022 away, other images 0.060 or more
@@ -137,14 +137,6 @@ def test_names_that_are_not_text_are_printed_and_written_as_text(
     code, printed, errors = command(*arguments, "--out", tmp_path / "near")
     assert code == 0 and "Embedded 1 new image." in printed, errors
     assert printed.count("is not Unicode text") == 1 and "1 file cannot be read" in printed
-
-
-def test_identical_files_need_no_model(photos, tmp_path, command):
-    code, printed, _ = command("dedup", *photos, "--out", tmp_path / "out")
-    assert code == 0 and "1 group of 2 images" in printed and "1 are identical files" in printed
-    assert f"{photos[0]} and {photos[1]} share images: 1 image of" in printed
-    rows = rows_of(tmp_path / "out" / "duplicates.csv")
-    assert {Path(row["path"]).name for row in rows} == {"0.png", "identical.png"}
 
 
 def test_a_second_call_embeds_only_new_and_changed_files(
@@ -265,7 +257,6 @@ def test_the_distance_of_prefixes_is_measured_on_prefixes_of_the_copies(
 def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_path, command):
     embeddings = random_embeddings(40)
     folder = write_embeddings(tmp_path / "embedded", embeddings)
-    np.savez(tmp_path / "nan.npz", embeddings=np.full((3, 2), np.nan))
     np.savez(tmp_path / "one.npz", embeddings=np.ones((1, 2)))
     labels = [name for name in "abcdefghij" for _ in range(4)]
     model = EmbeddingsFolder.open(folder).metadata().model
@@ -278,23 +269,18 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_pat
         calibrate(found, 0.1, out=tmp_path / f"{name}.json", num_resamples=5)
     np.savez(tmp_path / "eight.npz", embeddings=embeddings)
     np.savez(tmp_path / "nine.npz", embeddings=random_embeddings(40, 9))
-    nine = write_embeddings(tmp_path / "nine", random_embeddings(40, 9))
     compressed = build_index(
         write_embeddings(tmp_path / "many", random_embeddings(300)), tmp_path / "ivf", "ivf_sq8"
     ).path
     with_distance = ["--distance", 1]
     for arguments, message in (
-        (["no/such"], "no/such does not exist"),
         ([folder], "Give a distance (--distance), thresholds"),
-        ([folder, "--distance", -1], "--distance must be a number of 0 or more"),
         ([folder, "--distance", 1, "--thresholds", "a"], "not both"),
-        ([tmp_path / "nan.npz", *with_distance], "3 of 3 rows hold NaN or infinity"),
         ([tmp_path / "one.npz", *with_distance], "Two images or more are needed; received 1."),
         ([folder, "--thresholds", tmp_path / "unknown.json"], "of an unknown model"),
         ([tmp_path / "eight.npz", "--thresholds", tmp_path / "known.json"], "which model made its"),
         ([tmp_path / "eight.npz", "--thresholds", tmp_path / "cosine.json"], "cosine distances"),
         ([tmp_path / "nine.npz", "--thresholds", tmp_path / "unknown.json"], "has dimension 9"),
-        ([nine, "--thresholds", tmp_path / "known.json"], "has dimension 9"),
         ([folder, "--run", other_run], "do not belong together: the models are of"),
         ([folder, colours, *with_distance], "has no embeddings to compare with the others"),
         ([colours, *with_distance], "A distance is for embeddings, and there are none"),
@@ -310,30 +296,3 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_pat
     find_duplicates(colours, tmp_path / "kept", colours_run, NEAR)
     with pytest.raises(ValueError, match="do not belong together.*--out NEW"):
         find_duplicates(colours, tmp_path / "kept", other_run, NEAR)
-
-
-def test_one_process_at_a_time(colours, tmp_path, locked_elsewhere):
-    with locked_elsewhere(str(tmp_path / "out")) as process:
-        with pytest.raises(BlockingIOError, match="Another process is writing"):
-            find_duplicates(colours, tmp_path / "out")
-        process.stdin.close()
-
-
-def test_a_dedup_embeds_a_jpeg_of_each_image_of_the_sample_and_other_copies_of_a_few(
-    colours, colours_run, tmp_path, monkeypatch
-):
-    files = sorted(map(str, colours.rglob("*.png")))
-    model = RunModel(colours_run)
-    embeddings = model.embed_images([*files, "gone.png"]).embeddings
-    expected = calibrate_on_copies(model, files, embeddings[:-1])
-    monkeypatch.setattr(altered_copies, "_ALTERED", 3)
-    embed, embedded = RunModel.embed_images, []
-
-    def counted(model, images, description=None):
-        embedded.append(len(images))
-        return embed(model, images, description)
-
-    monkeypatch.setattr(RunModel, "embed_images", counted)
-    found = calibrate_on_copies(model, [*files, "gone.png"], np.nan_to_num(embeddings))
-    assert embedded == [25, 3 * 4] and found.images == 24
-    assert found.distance == pytest.approx(expected.distance)

@@ -70,37 +70,6 @@ def browser():
         yield browser
 
 
-def test_pages_show_every_picture_and_load_nothing(
-    colours, colours_run, photos, noisy, tmp_path, browser
-):
-    shutil.copy(next(colours.rglob("7.png")), photos[1] / "<b>.png")
-    shutil.copytree(colours / "class 0", photos[1] / "class 1")  # as if they were of class 1
-    found = find_duplicates(photos, tmp_path / "out")
-    errors = find_label_errors(photos, tmp_path / "labels", colours_run, k=3)
-    of_arrays = find_label_errors(noisy[0], tmp_path / "arrays")
-    pictures = np.count_nonzero(found.groups >= 0)
-    for page, figures, missing in (
-        (found.page, pictures, 0),
-        (errors.page, 5 * len(errors.ranked), 0),
-        (of_arrays.page, 5 * len(of_arrays.ranked), 5 * len(of_arrays.ranked)),
-    ):
-        requested, complaints = [], []
-        tab = browser.new_page()
-        tab.on("request", lambda request, to=requested: to.append(request.url))
-        tab.on("console", lambda message, to=complaints: to.append(message.text))
-        tab.goto(page.as_uri())
-        images = tab.locator("figure img")
-        assert tab.locator("figure").count() == figures > 0
-        assert tab.locator(".missing").count() == missing
-        widths = images.evaluate_all("all => all.map(one => one.naturalWidth)")
-        assert len(widths) == figures - missing and all(widths)
-        assert not complaints and all(
-            url == page.as_uri() or url.startswith("data:") for url in requested
-        )
-        assert tab.locator("b:text-is('<b>')").count() == 0
-        tab.close()
-
-
 def test_pages_have_labels_and_short_names_of_files(colours, colours_run, tmp_path):
     for number in range(2):
         shutil.copytree(colours / f"class {number}", tmp_path / f"{number}" / "first")

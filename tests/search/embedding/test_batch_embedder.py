@@ -86,14 +86,6 @@ def test_what_pillow_decodes_and_tensorflow_does_not_is_left_out(
     assert np.isnan(embeddings[1]).all()
 
 
-def test_can_be_pickled_by_its_arguments(embedder, embedded):
-    paths, expected = embedded
-    text = pickle.dumps(embedder)
-    assert len(text) < 1000
-    result = pickle.loads(text)({"path": paths[:2]})
-    np.testing.assert_allclose(result["embedding"], expected[:2], atol=1e-6)
-
-
 def test_the_threads_are_set_before_the_model_is_loaded(run, monkeypatch):
     threads = {}
     for kind in ("intra", "inter"):

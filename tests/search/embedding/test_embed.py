@@ -188,7 +188,6 @@ def test_damaged_notes_of_shards_are_named(own, name, noted):
     ("content", "message"),
     [
         ("{", "embeddings.json is damaged"),
-        ("[]", "embeddings.json is damaged: it holds a list, not an object"),
         ("{}", "does not describe gsp_tf embeddings; received format None"),
         ('{"a":' * 100_000, "embeddings.json is damaged: it is nested too deeply"),
         ('{"format": "gsp_tf embeddings", "format_version": 9}', "format version 9"),
@@ -205,15 +204,12 @@ def test_damaged_metadata_are_refused(own, content, message):
     ("changes", "message"),
     [
         *(({name: 0}, f"{name} is 0") for name in ("dim", "shard_size")),
-        *(({"dim": value}, f"dim is {value}") for value in (-1, 10**12)),
         *(
             ({"images": {"listed": value, "sha256": ""}}, f"listed is {value!r}")
             for value in (None, 0, "all", 1.5, True)
         ),
-        ({"outcome": {"embedded": 0, "corrupt": 0, "lengths": [1, 1]}}, "embedded is 0"),
         ({"outcome": {"embedded": 1, "corrupt": 0, "lengths": [1]}}, "lengths must be two"),
         ({"outcome": {"embedded": [80], "corrupt": 0, "lengths": [1, 1]}}, "embedded is .80."),
-        ({"images": {}}, "images lacks entries"),
     ],
 )
 def test_impossible_metadata_are_refused(own, changes, message):

@@ -5,7 +5,6 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +17,11 @@ from gsp_tf.search import (
     BatchEmbedder,
     Collection,
     EmbeddingsFolder,
-    build_index,
     embed_collection,
 )
 from gsp_tf.search import collection as workers
 from gsp_tf.search.collection import _ray_session
-from gsp_tf.search.embed import finish, forget_attempts
+from gsp_tf.search.embed import forget_attempts
 from gsp_tf.search.tables import vectors_of
 
 NUM_SHARDS = 11
@@ -103,13 +101,6 @@ def test_a_driver_that_was_killed_leaves_no_process(
     assert folder.metadata().outcome == finished.metadata().outcome
 
 
-def test_an_index_takes_it(finished, expected, tmp_path):
-    index = build_index(finished, tmp_path / "index")
-    path, embedding = next(iter(expected.items()))
-    ids, _ = index.search(embedding[None], 1)
-    assert index.paths(ids[0]) == [path]
-
-
 def test_what_is_complete_needs_no_ray(own, finished_run, collection, monkeypatch):
     monkeypatch.setattr(workers, "_ray_session", None)
     with pytest.warns(UserWarning, match="2 of 82"):
@@ -161,25 +152,6 @@ def test_a_lost_shard_is_written_again_or_the_job_ends(
     assert names(unfinished) == names(finished)
 
 
-def test_what_a_worker_left_that_was_killed_after_its_last_shard_was_renamed_is_removed(
-    unfinished, finished, finished_run, collection, monkeypatch
-):
-    write_shard = EmbeddingsFolder.write_shard
-
-    def write_and_leave(folder, number, *shard):
-        write_shard(folder, number, *shard)
-        (folder.path / f".{folder.shard_path(number).name}.partial").mkdir()
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(EmbeddingsFolder, "write_shard", write_and_leave)
-        with pytest.raises(Killed):
-            worker(finished_run, unfinished.path, collection)()
-    assert len(list(unfinished.path.glob(".*[0-9]*"))) == 2
-    finish(unfinished, unfinished.metadata())
-    assert names(unfinished) == names(finished)
-
-
 def worker(run, out, source):
     """Function that tries a shard and gives what is wrong."""
     embedder = workers._ShardEmbedder(run, out, Collection(source), None)
@@ -215,67 +187,10 @@ def test_a_worker_refuses_what_changed_on_the_way(unfinished, digits_run, collec
     assert "the model of" in problem and "changed while it was used" in problem
 
 
-def test_bad_arguments(finished_run, collection, command):
-    arguments = ["embed-collection", finished_run, collection]
-    assert "--workers must be an integer from 1" in command(*arguments, "--workers", 0)[2]
-    assert (
-        "--cpus-per-worker must be an integer from 1"
-        in command(*arguments, "--cpus-per-worker", 0)[2]
-    )
-    assert "is not a run folder" in command("embed-collection", collection, collection)[2]
-
-
 def test_without_ray(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r'pip install "\.\[ray\]"'), _ray_session():
         pass
-
-
-@pytest.fixture
-def sessions(monkeypatch):
-    """What is asked of a stand-in of Ray."""
-    asked = []
-    ray = SimpleNamespace(
-        is_initialized=lambda: False,
-        init=lambda *arguments, **options: asked.append((arguments, options)),
-        shutdown=lambda: asked.append("shutdown"),
-    )
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    monkeypatch.setitem(sys.modules, "ray.data", SimpleNamespace())
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "")  # so that it is put back
-    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
-    return ray, asked
-
-
-def test_a_session_goes_to_the_cluster_that_is_named(sessions, monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-    ray, asked = sessions
-    with pytest.raises(KeyError), _ray_session():
-        assert asked[0][0] == () and "num_cpus" not in asked[0][1]
-        raise KeyError
-    assert asked[1:] == ["shutdown"]
-
-
-def test_a_session_starts_a_cluster_of_its_own(sessions, monkeypatch):
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setenv("RAY_TMPDIR", "/x" * 50)
-    _, asked = sessions
-    with _ray_session():
-        arguments, options = asked[0]
-    assert arguments == ("local",) and options["include_dashboard"] is False
-    assert options["_temp_dir"] == "/tmp/ray" and asked[1:] == ["shutdown"]
-    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
-    monkeypatch.setenv("RAY_TMPDIR", "/short")
-    with _ray_session():
-        assert asked[-1][1]["_temp_dir"] == "/short/ray"
-
-
-def test_a_session_leaves_ray_as_it_is_connected(sessions, monkeypatch):
-    ray, asked = sessions
-    ray.is_initialized = lambda: True
-    with _ray_session() as found:
-        assert found is ray
-    assert asked == []
 
 
 @pytest.mark.evidence

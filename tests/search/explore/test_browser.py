@@ -9,11 +9,9 @@ import threading
 import time
 from urllib.parse import urlsplit
 
-import numpy as np
 import processes
 import pytest
 from chromium import chromium
-from PIL import Image
 from playwright.sync_api import Error, expect
 
 expect.set_options(timeout=60_000)
@@ -143,41 +141,6 @@ def test_an_image_that_is_chosen_dropped_or_pasted_gets_neighbours(page, images)
         check_that_it_finds_itself(page, path.name, "<b>7")
 
 
-def test_a_file_that_is_not_an_image_is_refused_and_the_page_continues(page, images, tmp_path):
-    (tmp_path / "<b>text.png").write_text("no image")
-    noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
-    Image.fromarray(noise).save(tmp_path / "large.png")
-    assert (tmp_path / "large.png").stat().st_size > LIMIT
-    notice = page.locator("#found .notice")
-    upload(page, tmp_path / "<b>text.png")
-    expect(notice).to_contain_text("<b>text.png: not an image of an accepted format")
-    upload(page, tmp_path / "large.png")
-    expect(notice).to_have_text(
-        "large.png: The file is too large; the page takes files of at most 0.1 MB."
-    )
-    expect(page.locator("#found figure")).to_have_count(0)
-    path = sorted((images / "<b>2").iterdir())[0]
-    upload(page, path)
-    check_that_it_finds_itself(page, path.name, "<b>2")
-
-
-def test_prototypes_show_their_strongest_patches(page):
-    page.get_by_role("tab", name="Prototypes").click()
-    patches = page.locator("#patches figure")
-    expect(patches).to_have_count(12)
-    expect(page.locator("#patches .hint")).to_contain_text("The places of 80 images")
-    expect(patches.first.locator(".cell")).to_have_count(2)
-    prototype = page.get_by_role("combobox", name="Prototype", exact=True)
-    expect(prototype.locator("option")).to_have_count(4)
-    last = prototype.locator("option").last.get_attribute("value")
-    prototype.select_option(last)
-    expect(page.locator("#patches .hint")).to_contain_text(f"by way of prototype {last},")
-    expect(patches).to_have_count(12)
-    page.get_by_role("tab", name="Search").click()
-    expect(page.locator("[data-example]").first).to_be_visible()
-    expect(patches.first).to_be_hidden()
-
-
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
     """Port of another site, which has one empty page."""
@@ -211,7 +174,7 @@ FRAME = """(url) => {
 }"""
 
 
-@pytest.mark.parametrize("site", ["localhost", "127.0.0.1", REBOUND])
+@pytest.mark.parametrize("site", ["127.0.0.1", REBOUND])
 def test_pages_of_other_origins_neither_read_nor_ask(site, port, asked, browser, elsewhere):
     before = asked.count
     page = browser.new_page()

@@ -12,7 +12,6 @@ import pytest
 from encoded_images import encoded
 from PIL import Image
 
-from gsp_tf.layers import CrowPooling
 from gsp_tf.search import build_index, calibrate, embed_images
 from gsp_tf.search.explore import _fragments as fragments
 from gsp_tf.search.explore._model_view import ModelView, View
@@ -122,28 +121,6 @@ def test_prototypes_are_looked_at_once(page, ask, monkeypatch):
     assert ask(page, "/prototypes/4").status == 404
 
 
-def test_a_browser_is_told_how_far_the_prototypes_are(asked, serve, ask, monkeypatch):
-    monkeypatch.setattr("gsp_tf.search.explore._page._PATIENCE", 0.01)
-    look = asked.browser
-
-    def tell(progress):
-        progress(16, 24)
-        return look(progress)
-
-    monkeypatch.setattr(asked, "browser", tell)
-    asked.release.clear()
-    port = serve(page_app(asked))
-    asked.started.clear()
-    ask(port, "/prototypes")
-    asked.started.wait()
-    answer = ask(port, "/prototypes")
-    assert answer.status == 202 and '<progress value="16" max="24">' in answer.body
-    asked.release.set()
-    while answer.status == 202:
-        answer = ask(port, "/prototypes")
-    assert answer.status == 200 and answer.body.count("<option") == 2
-
-
 def test_what_the_model_refuses_is_told(asked, serve, ask, monkeypatch):
     def refuse(*_):
         raise ValueError("None of the images can be read.")
@@ -171,29 +148,12 @@ def test_a_pooling_without_weights_or_prototypes_says_so(view, test_images):
     assert exploration.num_prototypes == 0
 
 
-def test_the_layer_says_whether_it_has_prototypes(view, monkeypatch):
-    assert (view.pooling_name, view.num_prototypes) == ("GeneralizedSumPooling", 4)
-    monkeypatch.setattr(
-        "gsp_tf.search.explore._model_view.features_model", lambda embedder: (None, CrowPooling())
-    )
-    other = ModelView(view.model)
-    assert (other.pooling_name, other.num_prototypes) == ("CrowPooling", 0)
-
-
 def test_without_images_the_places_are_shown_and_what_to_do(view, query, serve, ask):
     port = serve(page_app(Exploration(view, NoImages("no data"), 3)))
     first, found = ask(port, "/", "GET").body, ask(port, "/search", body=query).body
     assert "gsp-tf embed" in first and "gsp-tf embed" in found
     assert found.count("<figure") == 3 and "data-example" not in first
     assert ask(port, "/prototypes").status == ask(port, "/examples/0").status == 404
-
-
-def test_fewer_images_than_neighbours(view, test_images, query, monkeypatch):
-    seen = View(np.zeros((16, 16, 1), np.uint8), np.zeros((1, 8)), None, None)
-    monkeypatch.setattr(view, "look", lambda batches: seen)
-    found = Exploration(view, test_images, 99).search(query, "a.png")
-    neighbours, why = found.split("Nearest neighbours")[1].split("Why these")
-    assert neighbours.count("<figure>") == 24 and why.count("<figure>") == 4
 
 
 def test_thresholds_say_what_matches(view, model, index, run, query, tmp_path):
@@ -282,9 +242,3 @@ def test_no_answer_tells_the_folders_of_the_machine(
     assert answers[1].body == "it failed; the terminal says why"
     bodies = "".join(answer.body for answer in answers)
     assert str(tmp_path) not in bodies and str(images) not in bodies
-
-
-def test_test_images_take_no_condition(page, ask):
-    assert 'id="where"' not in ask(page, "/", "GET").body
-    answer = ask(page, "/examples/1?where=camera")
-    assert answer.status == 422 and "Conditions are for an index" in answer.body

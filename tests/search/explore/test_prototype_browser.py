@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from gsp_tf.runs import evaluation_batches, features_model, load_splits
 from gsp_tf.search.explore._prototype_browser import (
     PrototypeBrowser,
-    strongest_places,
     window_around,
 )
 from gsp_tf.search.explore._searched import NoImages
@@ -62,12 +61,6 @@ def test_a_bounded_sample_is_looked_at_and_an_empty_one_is_refused(view, monkeyp
     with pytest.raises(ValueError, match="None of the images can be read"):
         PrototypeBrowser(view, test_images)
     assert asked == [1000]
-
-
-def test_of_equal_places_and_images_the_first_is_taken():
-    found = strongest_places(iter([np.ones((2, 2, 3, 1)), np.ones((1, 2, 3, 1))]))
-    assert found.places.tolist() == [[0], [0], [0]] and found.grid == (2, 3)
-    assert found.strongest(0, 2).tolist() == [0, 1] and found.means.tolist() == [6.0]
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.data())

@@ -42,14 +42,6 @@ def test_an_index_finds_what_search_finds(run, model, index, images, prepared):
     assert nearest[0].path == str(query) and nearest[0].distance < 1e-3
 
 
-def test_the_index_in_the_run_comes_first(run, model, index, monkeypatch):
-    (run / "index").symlink_to(index)
-    try:
-        assert isinstance(open_images(model), IndexedImages)
-    finally:
-        (run / "index").unlink()
-
-
 def test_an_index_of_another_model_is_refused(index, images, tmp_path):
     other = RunModel(
         save_run(tmp_path / "other", images, seed=1, pooling="{name: gsp, num_prototypes: 4}")

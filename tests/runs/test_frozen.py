@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import re
-import shutil
 from dataclasses import replace
 
 import keras
@@ -16,23 +15,17 @@ from sklearn.covariance import LedoitWolf
 from gsp_tf import backbones
 from gsp_tf.evaluation import RankingMetrics
 from gsp_tf.recipe import (
-    BackboneRecipe,
     ClassRecipe,
-    ProtocolRecipe,
     Recipe,
     TrainingRecipe,
-    load_recipe,
     resolved,
 )
 from gsp_tf.runs import (
-    Ensemble,
     Run,
-    RunFolder,
     evaluation_batches,
     frozen,
     frozen_metrics,
     frozen_recipe,
-    print_results,
 )
 
 HURT = """
@@ -173,28 +166,6 @@ def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, caps
             np.savez(path, **arrays)
 
 
-def test_equal_baselines_keep_their_rows_in_the_table(hurt, tmp_path, capsys):
-    shutil.copy(hurt[0] / "recipe.yaml", tmp_path)
-    metrics = RunFolder(hurt[0]).metrics()
-    metrics["head"] = metrics["test"] = metrics["frozen"] | {"num_queries": 60}
-    RunFolder(tmp_path).update_metrics(**metrics)
-    print_results([RunFolder(tmp_path), RunFolder(tmp_path)])
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
-    names = [row.split("│")[1].strip() for row in rows]
-    assert names == ["frozen network", "with a linear head", "digits", "digits"]
-
-
-def test_weights_that_have_gone_are_named(hurt, monkeypatch):
-    run = Run(hurt[0])
-    run.recipe = replace(run.recipe, backbone=BackboneRecipe("conv4", "no/such.weights.h5"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run.folder, "frozen_path", hurt[0] / "nothing.npz")
-        with pytest.warns(UserWarning, match="not there to compare with: .*no/such.weights.h5"):
-            assert frozen.kept_baselines(run) == {}
-    run.recipe = replace(run.recipe, backbone=BackboneRecipe("conv4"))
-    assert frozen.kept_baselines(run) == {}  # random weights
-
-
 def test_without_classes_or_training_there_is_less_to_compare_with(hurt):
     run = Run(hurt[0])
     assert frozen.kept_baselines(run).keys() == {"frozen", "head"}
@@ -278,13 +249,6 @@ def test_a_linear_head_may_do_as_well():
     assert frozen.gain_text(Recipe(), metrics).startswith("Training made retrieval better. MAP@R")
 
 
-def test_the_metric_is_the_one_that_chooses_the_model():
-    recipe = Recipe(protocol=ProtocolRecipe("conventional"))
-    said = frozen.gain_text(recipe, entries(np.array([0.1, 0.1]), [0, 1]))
-    assert "Recall@1 is 25.0 %, and that of the frozen network is 15.0 %" in said
-    assert frozen.gain_text(Recipe(), {"test": {}}) is None
-
-
 def test_models_of_a_protocol_are_summed_up():
     rises = [0.1, 0.2, 0.3]
     labels, worse = [0, 1, 2], np.negative(rises)
@@ -300,12 +264,3 @@ def test_models_of_a_protocol_are_summed_up():
     assert said[0].startswith("1 of 2 models") and "-20.0 [-30.0, -10.0] points to +20" in said[0]
     assert len(said) == 3 and said[-1] == frozen.ADVICE
     assert frozen.gain_texts(Recipe(), [{}, {}]) == []
-
-
-def test_models_of_a_protocol_share_the_measurement(write_recipe, tmp_path):
-    options = ["--protocol.name", "mlrc", "--protocol.num_folds", "2"]
-    ensemble = Ensemble(tmp_path / "run", load_recipe(write_recipe(), options))
-    paths = {
-        ensemble._model(tmp_path / "m", fold, ensemble.recipe).folder.frozen_path for fold in (0, 1)
-    }
-    assert paths == {tmp_path / "run/frozen.npz"}

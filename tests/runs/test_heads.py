@@ -232,29 +232,10 @@ def test_the_two_heads_train_without_attention():
             {"head": ClassRecipe("linear_grouping", {"num_groups": 5}), **GROUPED},
             "embedding.dim=12 does not divide into head.num_groups=5",
         ),
-        (
-            {"head": ClassRecipe("linear_grouping", {"key_dim": 5}), **GROUPED},
-            "head.key_dim is not an argument of linear_grouping; there are num_groups",
-        ),
         ({"head": ClassRecipe("coded_residual")}, "head.num_prototypes is missing; coded_residual"),
-        (
-            {"head": ClassRecipe("dense_branches", {"num_prototypes": [4, 4]})},
-            "head.num_prototypes is not an argument of dense_branches; there are consist",
-        ),
-        (
-            {"embedding": EmbeddingRecipe(None), "head": ClassRecipe("global_local", KEYS)},
-            "embedding.dim must be a number with head.name=global_local, received null",
-        ),
         (
             {"embedding": EmbeddingRecipe(8, map="mlp"), "head": ClassRecipe("global_local", KEYS)},
             "embedding.map must be linear with head.name=global_local, received mlp",
-        ),
-        (
-            {
-                "embedding": EmbeddingRecipe(None),
-                "loss_wrapper": ClassRecipe("matryoshka", {"dims": [4, 8]}),
-            },
-            "embedding.dim must be a number with loss_wrapper.name=matryoshka, received null",
         ),
         (
             {
@@ -263,17 +244,7 @@ def test_the_two_heads_train_without_attention():
             },
             "backbone.tokens must be patch or class without a linear map to a number",
         ),
-        ({"pooling": ClassRecipe("weldon", {"k": 5})}, "there are k_max, k_min"),
-        ({"pooling": ClassRecipe("gap", {"num_prototypes": 3})}, "gap, which takes none"),
-        (
-            {"pooling": ClassRecipe("gsp", {"num_prototypes": "many"})},
-            "must be an integer, received",
-        ),
         ({"loss_weights": {"first": 1.0}}, "loss_weights must be of none with head=null"),
-        (
-            {"embedding": EmbeddingRecipe(12, second_dim=3)},
-            "second_dim must be null with head=null",
-        ),
         (
             {"pooling": ClassRecipe("gap"), "training": TrainingRecipe(adapt_batches=2)},
             "training.adapt_batches must be 0 with pooling.name=gap",

@@ -7,8 +7,7 @@ from digit_runs import run_command
 from PIL import Image
 
 from gsp_tf import backbones
-from gsp_tf.recipe import Recipe, TrainingRecipe
-from gsp_tf.runs import Ladder, Run, RunFolder, choose_recipe, ladder, ladder_recipes
+from gsp_tf.runs import Ladder, Run, RunFolder, choose_recipe, ladder_recipes
 from gsp_tf.runs.frozen import _whitening, whitening_weights
 
 SMALL = ["--backbone.name", "two_blocks", "--data.image_size", "32"]
@@ -114,28 +113,6 @@ def test_a_ladder_ends_where_a_rung_is_no_better(photographs, capsys, without_tr
     assert f"gsp-tf {' '.join(command[:4])}" in printed
     assert run_command(*command, *SHORT[-4:]) == 0
     assert RunFolder("runs/all").metrics()["epochs"] == 2
-
-
-def test_the_command_that_continues_is_the_last_line(photographs, monkeypatch, capsys):
-    metrics = {"status": "finished", "epochs": 4, "best_epoch": 4}
-    recipe = Recipe(training=TrainingRecipe(epochs=4))
-    command = "gsp-tf train --resume runs/a"
-
-    def line(*models):
-        return ladder.continuation("runs/a", recipe, models)
-
-    longer = f"was the best. To train longer: {command} --training.epochs 8\n"
-    assert line(metrics) == f"The last epoch {longer}"
-    earlier = {**metrics, "best_epoch": 2}
-    assert line(metrics, earlier) == f"The last epoch of 1 of 2 models {longer}"
-    # More epochs alone change nothing, or there is nothing to continue from.
-    ended = {**metrics, "epochs": 3, "best_epoch": 3}
-    diverged = {**metrics, "status": "diverged"}
-    untrained = {**metrics, "best_epoch": None}
-    for models in ([earlier], [ended], [metrics, ended], [diverged], [untrained]):
-        assert line(*models) == ""
-    for status in ("interrupted", "failed", "running"):
-        assert line(metrics, {**metrics, "status": status}, {}) == f"To continue: {command}\n"
 
 
 def test_fields_that_are_given_hold_for_all_rungs(photographs):

@@ -52,7 +52,6 @@ def test_a_recipe_gives_a_loss_its_distance_and_reduction():
     [
         ({"distance": "L2"}, "distance.name must be one of angular, cosine.*received L2"),
         ({"distance": {"name": "lp", "q": 1}}, "loss.distance.q is not an argument of lp"),
-        ({"reduction": 3}, "loss.reduction must be a reduction, such as sum or .*received 3"),
         ({"p": 1.0}, "loss.p is an argument of an object now: loss.distance: {name: lp, p: 1.0}"),
         ({"class_weights": [1, 2]}, r"loss.reduction: {name: mean, class_weights: \[1.0, 2.0\]}"),
     ],
@@ -148,10 +147,8 @@ def test_a_recipe_regularizes_proxies_and_embeddings(place, tmp_path):
     ("given", "message"),
     [
         ("lp", "loss.proxies_regularizer must be a regulariser, such as .* received 'lp'"),
-        ({"weight": 1.0}, "must be a regulariser, such as .* received {'weight': 1.0}"),
         ({"name": "l2"}, "regularizer.name must be one of .*, received l2"),
         ({"name": "lp", "weights": 1}, "loss.proxies_regularizer.weights is not an argument of lp"),
-        ({"name": "lp", "weight": "much"}, "loss.proxies_regularizer.weight.* much"),
     ],
 )
 def test_wrong_regularizers_are_refused(given, message):
@@ -204,28 +201,18 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
             {"loss": ("triplet", {"temperature": 0.1})},
             "loss.temperature is not an argument of triplet; there are margin, swap",
         ),
-        ({"loss": ("triplet", {"margins": 0.1})}, "loss.margins is not .* did you mean margin?"),
         (
             {"loss": ("proxy_nca", {"temperature": "warm"})},
             "loss.temperature must be a number, received warm",
-        ),
-        (
-            {"loss": ("proxy_nca", {"temperature": None})},
-            "loss.temperature must be a number, received null",
         ),
         (
             {"loss": ("triplet", {"normalize": 1})},
             "loss.normalize must be true or false, received 1",
         ),
         ({"loss": ("proxy_nca", {"temperature": 0})}, "temperature must be positive, received 0"),
-        ({"loss": ("triplets", {})}, "loss.name must be one of .*; did you mean triplet?"),
         (
             {"loss": ("triplet", {}), "loss_wrapper": ("cross_batch_memory", {})},
             "loss_wrapper.capacity is missing; cross_batch_memory needs an integer",
-        ),
-        (
-            {"loss": ("triplet", {}), "loss_wrapper": ("cross_batch_memory", {"capacity": "many"})},
-            "loss_wrapper.capacity must be an integer, received many",
         ),
         (
             {
@@ -243,10 +230,6 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
             "last of loss_wrapper.dims must be embedding.dim=64, received .8, 32",
         ),
         (
-            {"loss": ("class_margin", {}), "loss_wrapper": ("matryoshka", {"dims": [64]})},
-            "MatryoshkaLoss takes a pair loss such as",
-        ),
-        (
             {"loss": ("vicreg", {})},
             "loss.normalize must be true with loss.name=vicreg, because the embeddings of a recipe",
         ),
@@ -255,15 +238,10 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
             "data.images_per_class must be 2 with loss.name=sim_siam, which .*, received 4",
         ),
         (
-            {"loss": ("nt_xent", {}), "loss_wrapper": ("self_supervised", {})},
-            "data.images_per_class must be 2 with loss_wrapper.name=self_supervised",
-        ),
-        (
             {"loss": ("proxy_nca", {}), "miner": ("multi_similarity", {})},
             "miner.name=multi_similarity chooses pairs, and loss.name=proxy_nca is not",
         ),
         ({"loss": ("circle", {"reduction": "none"})}, "loss.reduction=none gives no single number"),
-        ({"loss": ("circle", {"distance": "cosine"})}, "loss.distance is not an argument of circl"),
     ],
 )
 def test_what_does_not_fit_is_refused(sections, message):

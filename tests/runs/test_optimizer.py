@@ -24,33 +24,12 @@ def rates(recipe, epochs):
     return values
 
 
-@pytest.mark.parametrize(
-    ("name", "optimizer_class"),
-    [
-        ("adam", keras.optimizers.Adam),
-        ("adamw", keras.optimizers.AdamW),
-        ("sgd", keras.optimizers.SGD),
-    ],
-)
-def test_weight_decay_and_clipping_hold_for_each(name, optimizer_class):
-    optimizer = build_optimizer(TrainingRecipe(optimizer=name, weight_decay=0.2, clip_norm=10.0))
-    assert type(optimizer) is optimizer_class
-    assert (optimizer.weight_decay, optimizer.global_clipnorm) == (0.2, 10.0)
-
-
 def test_the_defaults_leave_everything_out():
     optimizer = build_optimizer(TrainingRecipe())
     assert type(optimizer) is keras.optimizers.Adam
     assert (optimizer.weight_decay, optimizer.global_clipnorm) == (None, None)
     assert plateau_callbacks(TrainingRecipe().schedule, "score") == {}
     assert rates(TrainingRecipe(learning_rate=0.5), 2) == [0.5, 0.5]
-
-
-@pytest.mark.parametrize("name", ["adam", "adamw"])
-def test_the_second_moment(name):
-    assert build_optimizer(TrainingRecipe(optimizer=name, weight_decay=0.1)).beta_2 == 0.999
-    recipe = TrainingRecipe(optimizer=name, weight_decay=0.1, beta_2=0.99)
-    assert build_optimizer(recipe).beta_2 == build_warmup_optimizer(recipe, []).beta_2 == 0.99
 
 
 def test_step():
@@ -210,15 +189,6 @@ def test_the_warmup_leaves_the_patterns_of_the_backbone_out():
     assert list(optimizer.weight_decay_exclusions) == ["prototypes"]
     optimizer.iterations.assign(10**6)
     assert float(optimizer.learning_rate) == pytest.approx(2e-3)
-
-
-def test_a_pattern_without_a_weight_is_refused():
-    recipe = Recipe(
-        backbone=BackboneRecipe("conv4"),
-        training=TrainingRecipe(learning_rate_multipliers={"proxy": 2.0, "centres": 3.0}),
-    )
-    with pytest.raises(ValueError, match=r"\['centres'\] match none of the trainable variables"):
-        build_learner(recipe, num_classes=3, channels=1)
 
 
 def test_l2_regularization_adds_a_share_of_the_weights_to_the_gradient():

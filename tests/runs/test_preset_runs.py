@@ -10,7 +10,6 @@ from gsp_tf.data import load_folder
 from gsp_tf.recipe import BackboneRecipe, load_recipe
 from gsp_tf.runs import (
     Run,
-    RunFolder,
     build_embedder,
     build_learner,
     check_recipe,
@@ -18,7 +17,6 @@ from gsp_tf.runs import (
     choose_recipe,
     frozen_recipe,
     load_splits,
-    pretrained_run,
 )
 from gsp_tf.runs._inputs import FeatureInputs
 
@@ -114,25 +112,6 @@ def test_kept_features_are_of_the_tokens(write_recipe, digits, tmp_path):
         assert maps.shape[1:] == (number, 16)
 
 
-def test_fields_that_contradict_each_other(write_recipe):
-    sections = [
-        ("{name: hub}", "backbone.preset must be a preset with backbone.name=hub"),
-        ("{name: conv4, preset: dinov2_small}", "preset must be null with backbone.name=conv4"),
-        (
-            "{name: conv4, frozen_to: network, lora: {rank: 4}}",
-            "backbone.lora.rank must be 0 with backbone.frozen_to=network",
-        ),
-    ]
-    for backbone, message in sections:
-        with pytest.raises(ValueError, match=message):
-            load_recipe(write_recipe(f"backbone: {backbone}"))
-    both = "backbone: {name: hub, preset: dinov2_small, tokens: both}\n"
-    grouped = "head: {name: linear_grouping, num_groups: 2}\nloss_wrapper: {name: grouped}\n"
-    for section in (grouped, "trainer: classification\n"):
-        with pytest.raises(ValueError, match="backbone.tokens must be patch or class with"):
-            load_recipe(write_recipe(both + section))
-
-
 def test_a_folder_of_photographs_with_a_preset(digits):
     chosen = choose_recipe(digits, backbone="hub", preset="dinov2_small")
     expected = BackboneRecipe("hub", "pretrained", True, preset="dinov2_small")
@@ -147,12 +126,3 @@ def test_a_network_whose_batch_normalisation_cannot_be_frozen(digits, tmp_path):
     assert "whose batch normalisation trains too" in choices_text(chosen, load_folder(digits))
     learner = build_learner(chosen, num_classes=4, channels=1)
     assert any(weight.path.endswith("gamma") for weight in learner.trainable_weights)
-
-
-def test_windows_that_need_larger_images_get_them(digits, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    swin = write_preset("SwinTransformer", tmp_path / "swin", side=232, window_size=29)
-    preset = {"backbone": "hub", "preset": str(swin)}
-    assert choose_recipe(digits, **preset).data.image_size == 232
-    recipe = RunFolder(pretrained_run("hub:swin")).recipe()
-    assert recipe.data.image_size == 232

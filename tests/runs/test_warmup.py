@@ -149,20 +149,6 @@ def test_one_history(train, without_tracing, monkeypatch):
     assert steps == [1, 2, 3]
 
 
-def test_a_stop_in_the_warmup(train, without_tracing, monkeypatch):
-    def stop(callback, epoch, logs, original=RetrievalEvaluation.on_epoch_end):
-        if epoch == 1:
-            raise KeyboardInterrupt
-        original(callback, epoch, logs)
-
-    monkeypatch.setattr(RetrievalEvaluation, "on_epoch_end", stop)
-    folder = train().folder
-    metrics = folder.metrics()
-    assert (metrics["status"], metrics["epochs"]) == ("interrupted", 1)
-    assert metrics["test"]["num_queries"] == 60
-    assert all(layer.trainable for layer in folder.learner().embedder.layers)
-
-
 def test_patience_counts_from_the_end_of_the_warmup(train, without_tracing, monkeypatch):
     monkeypatch.setattr(RetrievalEvaluation, "evaluate", lambda callback: {"val_map_at_r": 0.5})
     monkeypatch.setattr(Run, "evaluate", lambda run: None)

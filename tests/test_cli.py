@@ -139,11 +139,6 @@ def test_commands_on_embeddings_and_on_files_work_without_tensorflow(tmp_path):
     assert (tmp_path / "near" / "duplicates.html").is_file() and "disagree" in out
 
 
-def test_the_module_is_the_command():
-    out, err = output(start(["-m", "gsp_tf", "--version"]))
-    assert (out, err) == (f"gsp-tf {__version__}\n", "")
-
-
 def test_help_is_short_and_help_all_is_not(capsys):
     from gsp_tf.cli import main
 
@@ -215,8 +210,6 @@ def test_a_real_command_is_quiet(tmp_path):
     ("number", "module", "code"),
     [
         (signal.SIGTERM, "gsp_tf._tensorflow_log", 143),
-        (signal.SIGINT, "jsonargparse", 130),
-        (signal.SIGHUP, "gsp_tf.recipe", 129),
         (signal.SIGINT, "google.protobuf", 130),
     ],
 )
@@ -277,12 +270,3 @@ def test_a_signal_that_is_ignored_from_the_start_stays_ignored():
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
     )
     assert output(process) == ("result\n", "") and process.returncode == 0
-
-
-def test_handlers_are_those_from_before_once_a_command_has_run():
-    from gsp_tf.cli import main
-
-    before = signal.getsignal(signal.SIGTERM), sys.unraisablehook
-    with pytest.raises(SystemExit, match="1"):
-        main(["report", os.devnull])
-    assert (signal.getsignal(signal.SIGTERM), sys.unraisablehook) == before

@@ -10,7 +10,7 @@ import pytest
 from gsp_tf import cli
 from gsp_tf._names import NAMES
 from gsp_tf.commands import COMMANDS
-from gsp_tf.recipe import DataRecipe, Recipe, TrainingRecipe, parameters, resolved
+from gsp_tf.recipe import Recipe, TrainingRecipe, parameters, resolved
 from gsp_tf.recipe._classes import _arguments, complete_callbacks, complete_class
 from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe
 
@@ -111,22 +111,6 @@ def test_an_argument_of_a_class_refuses_numbers_out_of_range(section, name):
                     complete_callbacks({name: given})
                 else:
                     complete_class(section, ClassRecipe(name, given))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"classes_per_batch": 40_000}, "classes_per_batch .* at most 65,536 images, not 160,000"),
-        ({"images_per_class": 65_536}, "images_per_class must be smaller: .* received 65536"),
-        (
-            {"augmentation": [{"name": "hue", "factor": NAN}]},
-            r"\[0\].factor must be a number finite",
-        ),
-    ],
-)
-def test_a_message_names_what_is_too_large(given, message):
-    with pytest.raises(ValueError, match=message):
-        DataRecipe(**given)
 
 
 @pytest.mark.parametrize("section", ["weighted_sum", "proxy_anchor"])

@@ -1,7 +1,6 @@
 """The wheel and the sdist: what is in them, and what they say about the library."""
 
 import email
-import os
 import re
 import shutil
 import subprocess
@@ -87,15 +86,6 @@ def test_the_sdist_holds_what_a_reader_wants(sdist):
         names = {Path(name).name for name in archive.getnames()}
     assert {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"} <= names
     assert "pyproject.toml" in names
-
-
-def test_a_build_gives_the_same_bytes_again(sdist, tmp_path):
-    source = sdist.parents[1] / "source"
-    for path in source.rglob("*"):
-        os.utime(path, (1e9, 1e9))
-    assert build("sdist", source, tmp_path).read_bytes() == sdist.read_bytes()
-    wheels = [build("wheel", source, tmp_path / name) for name in ("one", "two")]
-    assert wheels[0].read_bytes() == wheels[1].read_bytes()
 
 
 def test_the_readme_is_rendered_before_a_release():

@@ -189,40 +189,11 @@ def test_the_name_of_several_files(write):
         ("name: " + 1_000_000 * "x", "A recipe has at most 1,000,000 characters"),
         ("config: other.yaml", "config is not a field; there are name, seed, data,"),
         ("training: {epoch: 3}", "training.epoch is not a field; did you mean epochs"),
-        ("data.name: glyphs", "data.name is not a field"),
-        ("name: null", "name must be a text, received null"),
-        (
-            "training: {epochs: null}",
-            "training.epochs must be an integer from 0 to 2,147,483,647, received null",
-        ),
-        (
-            "data: {split_fractions: '0.5,0.1,0.4'}",
-            r"data.split_fractions must be a list of 3 numbers in brackets, such as "
-            r"\[0.5, 0.1, 0.4\], received 0.5,0.1,0.4",
-        ),
-        (
-            "pooling: {name: gsp, num_prototypes: many}",
-            "num_prototypes must be an integer, received",
-        ),
-        (
-            "pooling: {name: gap, num_prototypes: 3}",
-            "num_prototypes is not an argument of gap, which",
-        ),
-        ("pooling: {name: gem}", "pooling.name must be one of .*, received gem"),
         ("miner: {epsilon: 0.1}", "miner.name is missing; there are angular, .*distance_w"),
-        ("miner: 5", "miner must have fields, received 5"),
-        ("loss: {name: 5}", "loss.name must be a text, received 5"),
         ("backbone: {lora: {alpha: 2}}", "lora.alpha must be null without a backbone.lora.rank"),
-        ("backbone: {lora: {layers: [a]}}", "lora.layers must be empty without a backbone.lora"),
         (
             "backbone: {freeze: [conv2d], lora: {rank: 2}}",
             "backbone.freeze must be empty with backbone.lora.rank above 0",
-        ),
-        ("training: {optimizer: lyon}", "optimizer must be one of adadelta, .*, received lyon"),
-        (
-            "training: {optimizer: schedule_free_adamw, patience: null}\ntrainer: ccp\n"
-            "loss: {name: contrastive}",
-            "training.optimizer must be another with trainer=ccp",
         ),
         (
             "training: {optimizer: sgd, optimizer_arguments: {momentun: 0.5}}",
@@ -231,14 +202,6 @@ def test_the_name_of_several_files(write):
         (
             "training: {optimizer_arguments: {weight_decay: 0.5}}",
             "optimizer_arguments.weight_decay is not an argument of adam; there are beta_1, eps",
-        ),
-        (
-            "training: {optimizer: muon, optimizer_arguments: {ns_steps: 2.5}}",
-            "optimizer_arguments.ns_steps must be an integer from 1 to 2,147,483,647, received 2.5",
-        ),
-        (
-            "training: {optimizer: sgd, optimizer_arguments: {nesterov: 1}}",
-            "optimizer_arguments.nesterov must be true or false, received 1",
         ),
     ],
 )
@@ -284,29 +247,9 @@ def test_train_reads_several_files(write, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"learning_rate": 0.0},
-            "learning_rate must be a number above 0 and finite in float32, received 0.0",
-        ),
-        (
-            {"learning_rate_multipliers": {"bias": -1.0}},
-            "multipliers.bias must be a number of 0 or more and finite in float32, received",
-        ),
-        ({"learning_rate_multipliers": {"bias": float("inf")}}, "of 0 or more and finite"),
-        (
-            {"warmup_epochs": -1},
-            "warmup_epochs must be an integer from 0 to 2,147,483,647, received -1",
-        ),
         ({"warmup_epochs": 10}, "warmup_epochs must be below training.epochs, 10, received 10"),
-        ({"warmup_learning_rate_multiplier": 0.0}, "above 0 and finite in float32, received 0.0"),
-        (
-            {"weight_decay": -0.1},
-            "weight_decay must be a number of 0 or more and finite in float32, received -0.1",
-        ),
-        ({"l2_regularization": -1.0}, "l2_regularization must be a number of 0 or more and finite"),
         ({"optimizer": "adamw"}, "weight_decay must be above 0 with training.optimizer=adamw"),
         ({"weight_decay_exclusions": ["bias"]}, "must be empty without a training.weight_decay or"),
-        ({"beta_2": 1.0}, "beta_2 must be a number of 0 or more and below 1, received 1.0"),
         ({"optimizer": "lion", "beta_2": 0.99}, "optimizer=lion; it is for adam and adamw"),
         ({"warmup_steps": 1000}, "warmup_steps must be below the 1000 steps after the warm-up"),
         (
@@ -322,12 +265,6 @@ def test_train_reads_several_files(write, tmp_path, monkeypatch, capsys):
             {"optimizer": "schedule_free_adamw", "ema_momentum": 0.9},
             "ema_momentum must be 0 with training.optimizer=schedule_free_adamw",
         ),
-        ({"ema_momentum": 1.0}, "ema_momentum must be a number of 0 or more and below 1"),
-        ({"lowest_layer_multiplier": 0.0}, "lowest_layer_multiplier must be a number above 0"),
-        (
-            {"clip_norm": 0.0},
-            "clip_norm must be a number above 0 and finite in float32, or null, received 0.0",
-        ),
         (
             {"learning_rate": 1e-5, "schedule": ScheduleRecipe(minimum=1e-4)},
             "minimum must be at most training.learning_rate, 1e-05, received 0.0001",
@@ -337,33 +274,6 @@ def test_train_reads_several_files(write, tmp_path, monkeypatch, capsys):
 def test_training_out_of_range(settings, message):
     with pytest.raises(ValueError, match=message):
         TrainingRecipe(**settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"decay_factor": 1.0}, "decay_factor must be a number above 0 and below 1, received 1.0"),
-        ({"decay_factor": 0.0}, "received 0.0"),
-        (
-            {"decay_epochs": 0},
-            "decay_epochs must be an integer from 1 to 2,147,483,647, received 0",
-        ),
-        ({"patience": 0}, "patience must be an integer from 1 to 2,147,483,647, received 0"),
-        (
-            {"min_delta": -0.1},
-            "min_delta must be a number of 0 or more and finite in float32, received -0.1",
-        ),
-        ({"cooldown": -1}, "cooldown must be an integer from 0 to 2,147,483,647, received -1"),
-        (
-            {"minimum": -0.1},
-            "minimum must be a number of 0 or more and finite in float32, or null, received -0.1",
-        ),
-        ({"minimum": float("nan")}, "received nan"),
-    ],
-)
-def test_schedule_out_of_range(settings, message):
-    with pytest.raises(ValueError, match=f"^training.schedule.*{message}"):
-        ScheduleRecipe(**settings)
 
 
 def test_every_field_has_a_help_text(capsys):
@@ -400,11 +310,6 @@ def test_a_recipe_names_no_code(tmp_path, monkeypatch, capsys, text):
         main(["check", "recipe.yaml"])
     assert "recipe.yaml" in (error := capsys.readouterr().err) and "names no classes" in error
     assert not (tmp_path / "executed").exists()
-
-
-def test_an_alias_may_repeat_a_value(write):
-    (file,) = write(a="training: {epochs: &n 3, patience: *n}")
-    assert load_recipe(file).training.patience == 3
 
 
 NAMES = st.sampled_from(
@@ -449,13 +354,3 @@ def test_any_file_is_a_recipe_or_refused(tmp_path, pairs):
             assert str(error)
         else:
             assert isinstance(recipe, Recipe)
-
-
-@pytest.mark.parametrize("value", [10**20, 2**63, float("inf"), float("nan")])
-def test_numbers_that_nothing_can_count_are_refused(value):
-    sections = [Recipe, *(type(part) for part in vars(Recipe()).values() if hasattr(part, "check"))]
-    for section in sections:
-        for name, default in vars(section()).items():
-            if type(default) is (int if isinstance(value, int) else float):
-                with pytest.raises(ValueError, match=f"{name} must be "):
-                    section(**{name: value})

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import processes
 import pytest
-import tensorflow as tf
 
 from gsp_tf import cli
 from gsp_tf.commands import bench
@@ -69,15 +68,6 @@ def test_quick_run_of_a_benchmark_writes_its_tables(tmp_path):
     check_tables("k_center", path)
 
 
-@pytest.mark.evidence
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is that of Linux")
-@pytest.mark.parametrize("name", NAMES)
-def test_quick_run_by_the_command_writes_its_tables(name, tmp_path):
-    path = tmp_path / "RESULTS.md"
-    assert gsp_tf("bench", name, "--quick", "--out", path) == 0
-    check_tables(name, path)
-
-
 def test_command_runs_the_suite(monkeypatch, capsys):
     asked = []
 
@@ -89,48 +79,3 @@ def test_command_runs_the_suite(monkeypatch, capsys):
     assert gsp_tf("bench", "heads", "--quick", "--out", "a.md") == 1
     assert "These benchmarks failed: heads." in capsys.readouterr().err
     assert [(list(names), *rest) for names, *rest in asked] == [(["heads"], True, "a.md")]
-
-
-def test_every_benchmark_is_found():
-    assert set(NAMES) >= {"ccp", "coded_residual", "gsp", "heads", "k_center", "losses", "memory"}
-    assert set(NAMES) >= {"pipeline", "retrieval", "start_up", "training_step"}
-    assert not {"machine", "measure", "results", "suite"} & set(NAMES)
-
-
-def test_unknown_name_is_refused_with_those_that_there_are(capsys):
-    assert gsp_tf("bench", "losses", "haeds") == 1
-    error = capsys.readouterr().err
-    assert "haeds;" in error and all(name in error for name in NAMES)
-
-
-def test_without_a_source_checkout(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(bench, "__file__", str(tmp_path / "gsp_tf" / "commands" / "bench.py"))
-    assert gsp_tf("bench") == 1
-    error = capsys.readouterr().err
-    assert "source checkout" in error and str(tmp_path / "benchmarks") in error
-
-
-@pytest.fixture
-def gpus(monkeypatch):
-    """List of the GPUs that TensorFlow says there are."""
-    present = []
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: present)
-    return present
-
-
-def test_others_run_after_one_has_failed(suite, tmp_path, gpus):
-    assert suite["bench"]() == ["fails"]
-    assert (tmp_path / "log").read_text() == f"None --out {tmp_path / 'RESULTS.md'}\n"
-
-
-def test_runs_on_the_processor_and_on_the_gpu(suite, tmp_path, gpus):
-    gpus.append("a GPU")
-    assert suite["bench"](["works"], out="results.md") == []
-    expected = ["-1 --out results.md", "None --out results.md"]
-    assert (tmp_path / "log").read_text().splitlines() == expected
-
-
-def test_quick_run_does_not_touch_the_results(suite, tmp_path, gpus):
-    assert suite["bench"](["works"], quick=True) == []
-    assert (tmp_path / "log").read_text() == "None --quick\n"

@@ -47,30 +47,3 @@ def test_every_name_is_on_one_page_of_the_reference():
     pages = (ROOT / "docs/api/losses").iterdir()
     names = [name for page in pages for name in re.findall(r"- (\w+)", page.read_text("utf-8"))]
     assert sorted(names) == sorted(losses.__all__)
-
-
-def test_the_readme_counts_them():
-    row = re.search(r"^\| \[losses\].*", (ROOT / "README.md").read_text("utf-8"), re.M)[0]
-    counted = {
-        kind: sum(map(int, re.findall(rf"(\d+) {kind}", row)))
-        for kind in ("over pairs", "with proxies", "of two views", "wrappers", *CLASSES)
-    }
-    for kind in ("miners", "regularisers", "distances"):
-        assert counted.pop(kind) == len(CLASSES[kind])
-    others = {"ZeroShotLoss", "GroupDiversityLoss", "SoftmaxClassifier"}
-    assert sum(counted.values()) + len(others) == len(CLASSES["losses"])
-
-
-def test_every_loss_has_a_purpose():
-    text = (ROOT / "docs/losses.md").read_text("utf-8")
-    purposes = text.split("## Which loss")[1].split("<!-- evidence_page.py")[0]
-    wrappers = text.split("## Around other losses")[1].split("## Two views")[0]
-    named = {*re.findall(r"\w+", purposes), *re.findall(r"^\| `(\w+)", wrappers, re.M)}
-    assert not CLASSES["losses"] - named
-
-
-def test_the_changelog_counts_them():
-    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    counts = re.search(r"(\d+) losses of .*?, (\d+) .*?, (\d+) wrappers and (\d+) miners", text)
-    *of_losses, miners = map(int, counts.groups())
-    assert sum(of_losses) == len(CLASSES["losses"]) and miners == len(CLASSES["miners"])

@@ -133,26 +133,6 @@ def test_a_sweep_takes_the_runs_that_are_there_and_trains_the_others(
         study("sweep").sweep([recipe], {"small_collage_pnca-gsp": []}, (3,), runs)
 
 
-@pytest.mark.parametrize("name", ["zero_shot_prototypes", "gsp_sharpness"])
-def test_a_sweep_measures_its_models(study, recipe, tmp_path, untrained, name):
-    more = ["--splits=3"] if name == "zero_shot_prototypes" else []
-    options = f"--recipe=['{recipe}']", f"--runs={tmp_path / 'runs'}", "--seeds=[0]", *more
-    values, drawn = small(study, tmp_path, name, *options)
-    assert len(untrained) == len(study(name).VARIANTS)
-    assert drawn == ({name} if name != "gsp_sharpness" else set())
-    assert all(
-        np.isfinite(v) for row in values.values() for of in row.values() for v in of.values()
-    )
-
-
-def test_a_run_is_trained_in_a_process_of_its_own(study, recipe, tmp_path):
-    folders = study("sweep").sweep([recipe], {"gap": ["--pooling.name=gap"]}, (1,), tmp_path)
-    folder = folders["gap", 1]
-    assert (folder.recipe().name, folder.recipe().seed) == ("gap", 1)
-    values = {name: value for _, _, name, value in study("sweeps").run_rows("gap", 1, folder)}
-    assert values["steps"] == 1 and 0 <= values["MAP@R"] <= 100
-
-
 SMALL = {
     "toy_transport": (["--seeds=[0, 1]"], 5, {"toy_transport"}),
     "synthetic_tokens": (
@@ -162,17 +142,6 @@ SMALL = {
     ),
     "ccp_geometry": (["--seeds=[0]"], 5, {"ccp_geometry"}),
 }
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_a_study_of_its_own_runs(study, tmp_path, monkeypatch, name):
-    arguments, count, pictures = SMALL[name]
-    if name == "ccp_geometry":
-        monkeypatch.setattr(study(name), "EVALUATIONS", 9)
-        monkeypatch.setattr(study(name), "PATIENCE", 1)
-    more = [f"--runs={tmp_path / 'runs'}"] if name == "synthetic_tokens" else []
-    values, drawn = small(study, tmp_path, name, *arguments, *more)
-    assert len(values) >= count - 2 and drawn == pictures
 
 
 def noise(classes, images, seed, channels=3):
@@ -279,19 +248,3 @@ def test_a_table_trains_what_its_file_lacks(study, tmp_path, monkeypatch):
         table.train([], {"cars-a": ["--embedding.dim=16"]}, (0,))
     with pytest.raises(ValueError, match="no numbers of solar to choose from"):
         table.best(("a", "solar"))
-
-
-def test_gains_are_in_points(study, tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.update_metrics(
-        gain={"map_at_r": 0.02},
-        gain_intervals={"map_at_r": [0.01, 0.04]},
-        gain_over_head={"map_at_r": -0.03},
-        head={"precision_at_1": 0.4, "map_at_r": 0.08},
-    )
-    *head, first, low, high, over = study("evidence").gain_rows("tuning_c2-lora", 1, folder)
-    assert head == [("tuning-linear-frozen", 0, "P@1", 40), ("tuning-linear-frozen", 0, "MAP@R", 8)]
-    assert [row[3] for row in (first, low, high, over)] == pytest.approx([2.0, 1.0, 4.0, -3.0])
-    page = study("evidence_page")
-    row = {name: {1: value} for _, _, name, value in (first, low, high, over)}
-    assert page.quantity(row, "gain") == "+2.00 [1.00, 4.00]"

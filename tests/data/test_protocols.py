@@ -50,8 +50,3 @@ def test_parts_of_the_training_half(protocol, sizes):
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         protocol_classes(*arguments)
-
-
-def test_one_class_has_no_halves():
-    with pytest.raises(ValueError, match="at least two classes; received 1"):
-        halve_classes(1)

@@ -36,13 +36,6 @@ def test_seed():
     assert same == again != other
 
 
-def test_zero_fraction_gives_none():
-    train, validation, test = split_classes(images_of(["x"] * 6), (0.5, 0, 0.5))
-    assert validation is None
-    assert len(train.class_names) == len(test.class_names) == 3
-    assert split_classes(images_of(["x"] * 6), (1, 0, 0))[1:] == (None, None)
-
-
 @pytest.mark.parametrize(
     ("num_classes", "fractions", "message"),
     [

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.data import ArrayImages, CanvasImages, EncodedImages, FileImages, evaluation_dataset
+from gsp_tf.data import ArrayImages, CanvasImages, EncodedImages, FileImages
 
 OBJECTS = ArrayImages(
     np.broadcast_to(np.arange(200, 240, dtype=np.uint8)[:, None, None, None], (40, 6, 9, 1)),
@@ -31,11 +31,6 @@ def test_the_image_covers_its_share_and_tiles_the_rest(share, side):
             for column in range(0, 20, 4):
                 tile = image[row : row + 4, column : column + 4]
                 assert len(set(tile[tile < 200])) <= 1
-
-
-def test_tiles_are_cut_off_at_the_right_and_the_bottom():
-    image = CanvasImages(OBJECTS, TILES, 10, 0.01).image(3)
-    assert image.shape == (10, 10, 1)
 
 
 def test_an_image_has_one_canvas_whatever_the_draw_and_the_subset():
@@ -96,16 +91,6 @@ def test_compressed_colour_images_keep_their_places_in_a_subset():
         assert canvas.dtype == np.uint8
         shown = plain.image(index).reshape(-1, 3)
         np.testing.assert_array_equal(canvas[mask], shown)
-
-
-def test_a_share_of_one_gives_the_plain_images():
-    pixels = np.random.default_rng(1).integers(0, 256, (3, 12, 18, 1), np.uint8)
-    images = ArrayImages(pixels, [0, 0, 1], ["a", "b"])
-    plain, whole = (
-        np.concatenate([batch for batch, _ in evaluation_dataset(shown, 16, 2)])
-        for shown in (images, CanvasImages(images, TILES, 16, 1.0))
-    )
-    np.testing.assert_allclose(whole, plain, atol=0.5)
 
 
 def test_canvases_refuse():

@@ -91,20 +91,6 @@ def test_collages_labelled_by_super_class(hundred):
             assert images.class_names[label] == by_class.groups[fine]
 
 
-def test_a_collage_has_one_foreground_tile(hundred):
-    test = load_cifar_collage(hundred, counts=HUNDRED)["test"]
-    image = test.image(7)
-    assert image.shape == (64, 64, 3)
-    groups = [SUPER_NAMES[image[row, column, 1]] for row in (9, 41) for column in (9, 41)]
-    assert sum(group in BACKGROUND for group in groups) == 3
-    assert test.groups[test.labels[7]] in groups
-
-
-def test_the_foreground_tile_alone(hundred):
-    test = load_cifar_collage(hundred, grid=1, counts=HUNDRED)["test"]
-    np.testing.assert_array_equal(test.image(7), test.foreground.images[7])
-
-
 def test_collages_of_other_super_classes(hundred):
     path = hundred / "cifar-100-binary" / "coarse_label_names.txt"
     path.write_text(path.read_text().replace("trees", "shrubs"))

@@ -123,18 +123,6 @@ def test_without_groups_a_fifth_of_the_classes_is_background():
     assert len(test.foreground.class_names) == 32
 
 
-def test_no_validation():
-    train, validation, test = collage_splits(grouped(), ["g1"], (0.5, 0, 0.5))
-    assert validation is None
-    assert set(test.background.groups) == {"g1"}
-
-
-def test_no_background_groups_means_classes_of_any_group():
-    parts = collage_splits(grouped(), [], (0.4, 0.2, 0.4))
-    assert sum(len(part.background.class_names) for part in parts) == 20
-    assert set(parts[0].foreground.groups) & set(parts[0].background.groups)
-
-
 @pytest.mark.parametrize(
     ("tiles", "groups", "label", "message"),
     [

@@ -54,19 +54,6 @@ def test_an_archive_is_downloaded_and_unpacked(served, tmp_path):
     assert contents(data) == sorted(["birds", remote.name])
 
 
-def test_what_is_unpacked_is_kept(served, tmp_path):
-    remote = served()._replace(url="https://example.invalid/birds")
-    (tmp_path / "birds").mkdir()
-    assert download_file(remote, tmp_path) == tmp_path / "birds"
-
-
-def test_an_archive_that_is_there_is_checked_and_unpacked(served, tmp_path):
-    remote = served()
-    os.rename(tmp_path / "server" / remote.name, tmp_path / remote.name)
-    download_file(remote, tmp_path)
-    assert (tmp_path / "birds/list.txt").read_bytes() == FILES["birds/list.txt"]
-
-
 def test_a_file_of_another_checksum_is_kept_and_named(served, tmp_path):
     remote = served()
     (tmp_path / remote.name).write_bytes(b"mine")
@@ -143,11 +130,6 @@ def test_absolute_names_backslashes_and_links_in_archives(tmp_path):
     with pytest.raises(ValueError, match="broken or unsafe"):
         download_file(Remote("", "birds.tgz", folder="birds"), tmp_path)
     assert contents(tmp_path) == ["birds.tgz", "birds.zip"]
-
-
-def test_an_archive_of_something_else(served, tmp_path):
-    with pytest.raises(ValueError, match="holds no folder birds"):
-        download_file(served({"fish/list.txt": b"cod"}), tmp_path / "data")
 
 
 def test_another_process_unpacks_first(served, tmp_path, monkeypatch):

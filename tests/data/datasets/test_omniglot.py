@@ -70,11 +70,6 @@ def test_ink_is_white_on_black_and_reduced_smoothly(folder):
     np.testing.assert_allclose(image[0], 255 * 15 / 35, atol=1)
 
 
-def test_nothing_found(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"images_background\.zip.*github\.com"):
-        load_omniglot(tmp_path)
-
-
 DRAWN = "Tengwar/character01/4_01.png"
 BROKEN = r"images_evaluation\.zip is broken"
 
@@ -119,11 +114,6 @@ def test_download_of_the_full_set(folder, tmp_path, monkeypatch):
     )
     images = load_omniglot(tmp_path / "new", download=True, counts={})
     assert images.class_names == ("Greek/character01", "Tengwar/character01")
-
-
-def test_size_must_be_positive(folder):
-    with pytest.raises(ValueError, match="received 0"):
-        load_omniglot(folder, size=0, counts={})
 
 
 @pytest.mark.evidence

@@ -45,9 +45,6 @@ def test_the_seed_fixes_the_draws():
     ("arguments", "message"),
     [
         ({"samples_per_class": 0}, "samples_per_class must be at least 1; received 0"),
-        ({"num_classes": 0}, "num_classes must be at least 1; received 0"),
-        ({"tokens_per_class": -1}, "tokens_per_class must be at least 1; received -1"),
-        ({"num_background": 0}, "num_background must be at least 1; received 0"),
         ({"set_size": 1}, "set_size must be 2 or more, a token of each kind; received 1"),
         ({"background_share": (0.5, -0.1)}, r"deviation of at least 0; received \(0.5, -0.1\)"),
     ],

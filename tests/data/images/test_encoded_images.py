@@ -50,8 +50,3 @@ def test_subsets_keep_the_contents(files):
     some = images.subset([1])
     assert some.contents == (files[1].read_bytes(), files[3].read_bytes())
     assert some.class_names == ("y",) and some.groups == ("h",) and some.channels == 1
-
-
-def test_contents_and_labels_must_be_as_many():
-    with pytest.raises(ValueError, match="received 1 contents and 2 labels"):
-        EncodedImages([b"a"], [0, 0], ["x"])

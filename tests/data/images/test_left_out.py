@@ -42,14 +42,3 @@ def test_a_damaged_or_lost_memory_only_costs_time(files, monkeypatch, tmp_path, 
     memory = tmp_path / "cache" / "checked_images.npy"
     memory.unlink() if content is None else memory.write_bytes(content)
     assert "a.png" in decoded(files, monkeypatch)
-
-
-def test_a_cache_that_cannot_be_written_is_no_error(files, monkeypatch, tmp_path):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("GSP_TF_CACHE", str(tmp_path / "file"))
-    assert len(find_unreadable(files)) == 2
-
-
-def test_a_file_that_is_listed_twice_is_decoded_once(files, monkeypatch):
-    os.utime(files[0], ns=(0, 0))
-    assert decoded([files[0]] * 3, monkeypatch) == ["a.png"]

@@ -1,4 +1,3 @@
-import errno
 import os
 
 import numpy as np
@@ -73,30 +72,3 @@ def test_unreadable_images_are_named_and_counted(files, tmp_path):
         reduce_images(files, tmp_path / "copies", 16)
     assert files.paths[1] in str(caught.value) and files.paths[3] in str(caught.value)
     assert len(copies(tmp_path / "copies")) == 3
-
-
-def test_a_full_disk_is_an_error_and_what_is_written_stays(files, tmp_path, monkeypatch):
-    folder = tmp_path / "copies"
-    room = iter([True, True])
-
-    def replace(source, target, original=os.replace):
-        if not next(room, False):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        original(source, target)
-
-    monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(
-        OSError, match=r"copies.*npy cannot be written: the disk is full.* of 5 copies"
-    ):
-        reduce_images(files, folder, 16)
-    monkeypatch.undo()
-    written = copies(folder)
-    assert len(written) == 2 and all(path.suffix == ".npy" for path in written)
-    reduced = reduce_images(files, folder, 16)
-    assert len(copies(folder)) == 5
-    assert [reduced.image(index).shape[2] for index in range(5)] == [3] * 5
-
-
-def test_a_size_below_a_pixel_is_refused(files, tmp_path):
-    with pytest.raises(ValueError, match="shorter_side must be at least 1 pixel; received 0"):
-        reduce_images(files, tmp_path, 0)

@@ -93,13 +93,6 @@ def test_a_layer_may_serve_two_pipelines_and_a_model():
     assert np.asarray(layer(np.full((8, 8, 3), 100.0), training=True)).shape == (8, 8, 3)
 
 
-@pytest.mark.parametrize("name", ["color_jitter", "hue", "saturation"])
-def test_colours_of_grey_images_are_refused(name):
-    with pytest.raises(ValueError, match="cannot change images of 1 channel, .*Leave it out"):
-        views(layers(name), GREY)
-    assert views(layers("rotation", "brightness"), GREY).shape == (4, 16, 16, 1)
-
-
 @pytest.mark.parametrize("name", NOT_AUGMENTATIONS)
 def test_layers_that_mix_images_are_refused(name):
     layer = {

@@ -36,14 +36,6 @@ def test_training_batches():
         assert len(set(labels.tolist())) == 2
 
 
-def test_images_of_the_right_size_are_untouched():
-    source = noise()
-    for images, labels in first(training_dataset(source, 8, 3, 2, seed=0)):
-        for image, label in zip(images, labels, strict=True):
-            (index,) = np.flatnonzero((source.images == image).all(axis=(1, 2, 3)))
-            assert source.labels[index] == label
-
-
 @pytest.mark.parametrize("min_crop_area", [1.0, 0.3])
 def test_training_is_fixed_by_the_seed_and_continues_where_it_stopped(min_crop_area):
     def batches(count, seed=4, first_batch=0):
@@ -59,14 +51,6 @@ def test_training_is_fixed_by_the_seed_and_continues_where_it_stopped(min_crop_a
             np.testing.assert_array_equal(ours[0], theirs[0])
             np.testing.assert_array_equal(ours[1], theirs[1])
     assert not np.array_equal(whole[0][0], batches(1, seed=5)[0][0])
-
-
-def test_training_draws_new_collages():
-    source = CollageImages(noise(2, classes=1), noise(classes=2), 2)
-    images = np.concatenate(
-        [images for images, _ in first(training_dataset(source, 16, 1, 2, 0), 10)]
-    )
-    assert len(np.unique(images.reshape(20, -1), axis=0)) == 20
 
 
 def test_half_of_the_images_are_flipped():
@@ -106,13 +90,6 @@ def test_evaluation_in_order_with_a_smaller_last_batch():
     assert spec == (tf.TensorSpec((None, 8, 8, 1), tf.float32), tf.TensorSpec((None,), tf.int32))
 
 
-def test_evaluation_of_collages_is_what_image_shows():
-    source = CollageImages(noise(), noise(classes=2), 2)
-    ((images, _),) = first(evaluation_dataset(source, 16, 12))
-    for index in range(12):
-        np.testing.assert_array_equal(images[index], source.image(index))
-
-
 @pytest.mark.parametrize("shape", [(8, 16), (16, 8)])
 def test_the_centre_is_kept(shape):
     pixels = np.zeros((1, *shape, 1), np.uint8)
@@ -133,15 +110,6 @@ def test_reduction_is_antialiased():
     np.testing.assert_allclose(images, 127.5, atol=8)
 
 
-@pytest.mark.parametrize("shape", [(5, 333), (101, 67), (1, 1)])
-def test_odd_shapes(shape):
-    source = ArrayImages(np.full((4, *shape, 1), 50, np.uint8), [0, 0, 1, 1], ["a", "b"])
-    ((images, _),) = first(evaluation_dataset(source, 17, 4))
-    np.testing.assert_allclose(images, np.full((4, 17, 17, 1), 50), atol=1e-3)
-    for images, _ in first(training_dataset(source, 17, 2, 2, seed=0, min_crop_area=0.1)):
-        np.testing.assert_allclose(images, np.full((4, 17, 17, 1), 50), atol=1e-3)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -158,12 +126,6 @@ def test_training_refuses(arguments, message):
     defaults = {"image_size": 8, "classes_per_batch": 2, "images_per_class": 2, "seed": 0}
     with pytest.raises(ValueError, match=message):
         training_dataset(noise(), **{**defaults, **arguments})
-
-
-@pytest.mark.parametrize(("image_size", "batch_size"), [(0, 1), (8, 0)])
-def test_evaluation_refuses(image_size, batch_size):
-    with pytest.raises(ValueError, match="at least 1"):
-        evaluation_dataset(noise(), image_size, batch_size)
 
 
 @pytest.mark.parametrize(("height", "width"), [(60, 60), (40, 160), (160, 40), (1, 300)])

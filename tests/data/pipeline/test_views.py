@@ -91,12 +91,6 @@ def test_batches_from_which_nothing_is_learned_are_refused(options, message):
         BatchPlan(LABELS, sampler, seed=0, **given)
 
 
-def test_sets_of_other_channels_are_refused():
-    colour = ArrayImages(np.zeros((3, 9, 9, 3), np.uint8), [0, 1, 2], list("xyz"))
-    with pytest.raises(ValueError, match="must have the same channels; received 1 and 3"):
-        batches(1, unlabelled=colour, unlabelled_per_batch=2)
-
-
 def test_fixed_views_are_those_of_every_call():
     pixels = np.random.default_rng(0).integers(0, 256, (3, 20, 20, 1), np.uint8)
     images = ArrayImages(pixels, [0, 1, 2], list("abc"))

@@ -43,19 +43,6 @@ def test_is_the_retrieval_of_one_class_at_a_time(seed, classes, metric):
             assert np.isnan(value)
 
 
-@settings(max_examples=40)
-@given(seed=st.integers(0, 10**6), classes=st.integers(1, 8))
-def test_weighted_by_images_is_the_mean_over_queries(seed, classes):
-    rng = np.random.default_rng(seed)
-    embeddings, labels = rng.normal(size=(30, 4)), np.r_[0, 0, 1, rng.integers(0, classes, 27)]
-    by_class = class_wise_map(embeddings, labels)
-    counts = np.bincount(labels)[np.unique(labels)]
-    np.testing.assert_array_equal(np.isnan(by_class), counts == 1)
-    used = counts > 1
-    mean = np.average(by_class[used], weights=counts[used])
-    assert mean == pytest.approx(retrieval_metrics(embeddings, labels)["map_at_r"], abs=1e-12)
-
-
 @FIXED
 @given(
     seed=st.integers(0, 10**6),

@@ -88,14 +88,6 @@ def test_names_and_order_of_classes_do_not_matter(seed, names):
     assert again == pytest.approx(metrics, abs=1e-9)
 
 
-def test_finds_well_separated_classes():
-    rng = np.random.default_rng(0)
-    labels = np.arange(600) % 40
-    embeddings = rng.normal(size=(40, 16))[labels] + 0.05 * rng.normal(size=(600, 16))
-    expected = pytest.approx({"nmi": 1.0, "ami": 1.0, "f1": 1.0})
-    assert clustering_metrics(embeddings, labels) == expected
-
-
 def test_the_seed_decides():
     rng = np.random.default_rng(0)
     embeddings, labels = rng.normal(size=(300, 8)), rng.integers(0, 20, 300)
@@ -109,13 +101,6 @@ def test_ami_of_chance_is_zero():
     metrics = clustering_metrics(rng.normal(size=(400, 8)), rng.integers(0, 40, 400))
     assert metrics["nmi"] > 0.3
     assert abs(metrics["ami"]) < 0.05
-
-
-@pytest.mark.parametrize("labels", [[7] * 5, np.arange(5), [3]])
-def test_one_class_or_one_image_per_class(labels):
-    embeddings = np.random.default_rng(0).normal(size=(len(labels), 3))
-    expected = pytest.approx({"nmi": 1.0, "ami": 1.0, "f1": 1.0})
-    assert clustering_metrics(embeddings, labels) == expected
 
 
 def test_collapsed_embeddings():
@@ -139,17 +124,3 @@ def test_pairs_are_counted_exactly():
     both, cluster = 2 * math.comb(size // 2, 2), math.comb(size, 2)
     expected = 2 * both / (cluster + both)
     assert _pairwise_f1(np.arange(size) % 2, np.zeros(size, int)) == expected
-
-
-@pytest.mark.parametrize("dtype", ["int8", "uint64", "int32"])
-def test_label_types_and_shapes(dtype):
-    labels = np.array([[0], [0], [0], [1]], dtype)
-    assert clustering_metrics([[0.0], [1.0], [7.0], [8.0]], labels)["f1"] == pytest.approx(0.4)
-
-
-@pytest.mark.parametrize("seed", [-1, 2**32])
-def test_a_seed_out_of_range_is_refused_by_its_name(seed):
-    with pytest.raises(
-        ValueError, match=f"seed must be an integer between 0 and 4294967295; received {seed}"
-    ):
-        clustering_metrics(np.eye(4), [0, 0, 1, 1], seed=seed)

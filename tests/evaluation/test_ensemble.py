@@ -164,13 +164,3 @@ def test_agreeing_models_leave_few_references_to_rank():
     parts = list(ranking._candidates(distances, depth=9))
     assert sorted(np.concatenate([places for places, _ in parts])) == rows.tolist()
     assert 9 * 3000 <= sum(left.size for _, left in parts) < 100 * 3000
-
-
-@pytest.mark.parametrize("unit", [1e-25, 1e20])
-def test_any_unit_of_length(unit):
-    rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(10), 4)
-    folds = models(rng, rng.normal(size=(10, 6))[labels], 2)
-    expected = ensemble_metrics(folds, labels)["concatenated"]["mean"]
-    scaled = [[unit * model for model in fold] for fold in folds]
-    assert ensemble_metrics(scaled, labels)["concatenated"]["mean"] == pytest.approx(expected)

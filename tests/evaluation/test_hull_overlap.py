@@ -53,8 +53,3 @@ def test_linked_in_the_plane_but_not_in_space():
     assert hull_overlap(crossing, [0, 0, 1, 1]) == 1.0
     crossing[2:, 2] = 0.1
     assert hull_overlap(crossing, [0, 0, 1, 1]) == 0.0
-
-
-def test_refuses_a_single_class():
-    with pytest.raises(ValueError, match="labels of a single class"):
-        hull_overlap(TRIANGLE, [1, 1, 1])

@@ -53,11 +53,6 @@ def test_equals_the_definition(metric):
         assert threshold == pytest.approx(nearest[nearest < limit].max(), rel=1e-5)
 
 
-def test_no_query_matches_if_the_nearest_one_is_a_false_alarm():
-    found = open_set_identification([[1.0], [0.5], [0.5]], [0, 1, 1], [[0.0]], [0], [0.5])
-    assert found["dir_at_far_0.5"].value == 0 and found["threshold_at_far_0.5"].value == -1
-
-
 def test_too_few_classes_of_a_kind_have_no_interval():
     rng = np.random.default_rng(0)
     labels = np.arange(100) % 10

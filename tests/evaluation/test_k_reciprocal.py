@@ -1,5 +1,3 @@
-import tracemalloc
-
 import numpy as np
 import pytest
 from clusters import clusters
@@ -82,16 +80,6 @@ def test_copies_are_0_apart_and_come_first(offset, k1, k2, weight):
     if weight:
         assert (indices[:, :2] // 3 == np.arange(120)[:, None] // 3).all()
         assert (distances[:, 2] > 0).all()
-
-
-def test_memory_is_linear_in_the_number_of_images(monkeypatch):
-    monkeypatch.setattr(k_reciprocal, "_BLOCK_ENTRIES", 1 << 16)
-    embeddings, _ = clusters(3000)
-    tracemalloc.start()
-    KReciprocalSearch(embeddings, k1=10, k2=3)(np.arange(3000), k=10)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 3000**2 * 4 / 2  # half of one matrix of distances
 
 
 def test_refuses_what_makes_no_sense():

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
-from gsp_tf.evaluation import _cells, distances_of_pairs, joined_groups, near_duplicate_groups
+from gsp_tf.evaluation import _cells, distances_of_pairs, near_duplicate_groups
 
 
 def are_together(groups):
@@ -89,20 +89,6 @@ def test_planted_pairs_are_found_and_nothing_else():
     groups = near_duplicate_groups(embeddings, 1.01).groups
     assert (groups[copied[0]] == groups[copied[1]]).all()
     assert set(np.flatnonzero(groups >= 0)) == set(copied.ravel())
-
-
-def test_many_equal_embeddings_are_one_group(small_cells):
-    embeddings = np.zeros((300, 4))
-    embeddings[7] = 1
-    groups = near_duplicate_groups(embeddings, 0).groups
-    assert groups[7] == -1 and (np.delete(groups, 7) == 0).all()
-
-
-def test_joined_groups_are_connected():
-    rng = np.random.default_rng(2)
-    parts = rng.integers(-1, 15, (2, 60))
-    near = are_together(parts[0]) | are_together(parts[1])
-    np.testing.assert_array_equal(are_together(joined_groups(*parts)), connected(near))
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])

@@ -51,22 +51,6 @@ def test_sets_and_tensors_are_maps_without_a_grid():
     )
 
 
-def test_a_tie_goes_to_the_lower_index():
-    assert prototype_partition([[[1.0]]], [[2.0], [0.0], [2.0]]).assignments.item() == 0
-
-
-def test_error_of_given_weights():
-    weights = np.random.default_rng(2).dirichlet(np.ones(7), 5)
-    expected = [
-        np.linalg.norm(
-            image.reshape(-1, 6).mean(axis=0)
-            - sum(p * w for p, w in zip(ps, PROTOTYPES, strict=True))
-        )
-        for image, ps in zip(FEATURES.astype(float), weights, strict=True)
-    ]
-    np.testing.assert_allclose(average_pooling_error(FEATURES, PROTOTYPES, weights), expected)
-
-
 @settings(max_examples=40)
 @given(
     seed=SEEDS,
@@ -102,12 +86,6 @@ def test_every_feature_a_prototype_gives_average_pooling():
     points = FEATURES.reshape(-1, 6)
     histograms = prototype_partition(FEATURES, points).histograms
     assert average_pooling_error(FEATURES, points, histograms).max() < 1e-12
-
-
-@pytest.mark.parametrize("shape", [(6,), (4, 6), (1, 2, 2, 2, 6), (0, 4, 6)])
-def test_refuses_features_of_another_shape(shape):
-    with pytest.raises(ValueError, match=r"\(B, H, W, C\) or \(B, n, C\) array; received"):
-        prototype_partition(np.ones(shape), PROTOTYPES)
 
 
 def test_refuses_what_does_not_fit():

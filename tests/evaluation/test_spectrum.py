@@ -16,11 +16,6 @@ def test_by_hand():
     assert spectral_decay(embeddings) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("embeddings", [np.eye(5), np.tile(np.eye(7), (3, 1)) * 9, [[3.0]]])
-def test_uniform_spectrum(embeddings):
-    assert 0 <= spectral_decay(embeddings) < 1e-12
-
-
 @settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), dim=st.integers(1, 8))
 def test_equals_definition(seed, dim):
@@ -48,14 +43,6 @@ def test_extreme_scales(scale):
     embeddings = np.random.default_rng(0).normal(size=(20, 4))
     expected = pytest.approx(spectral_decay(embeddings), rel=1e-5)
     assert spectral_decay(embeddings * scale) == expected
-
-
-def test_grows_with_concentration():
-    rng = np.random.default_rng(0)
-    noise = rng.normal(size=(200, 8))
-    decays = [spectral_decay(noise + shift) for shift in (0.0, 1.0, 5.0, 50.0)]
-    assert decays == sorted(decays)
-    assert decays[0] < 0.05 < 1.0 < decays[-1]
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,3 @@ def test_metrics_check_embeddings_and_take_any_real_ones(function):
     expected = repr(function(embeddings.astype("float32")))
     for dtype in ("float16", "float64", "int8"):
         assert repr(function(embeddings.astype(dtype))) == expected
-
-
-@pytest.mark.parametrize("function", LABELLED)
-def test_metrics_check_labels(function):
-    with pytest.raises(ValueError, match=r"\(4,\) or \(4, 1\).*\(3,\)"):
-        function(X, Y[:3])

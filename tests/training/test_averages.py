@@ -95,15 +95,6 @@ def test_what_is_evaluated_and_saved_are_the_averages_of_the_recurrence(tmp_path
         np.testing.assert_allclose(our, their, rtol=1e-5, atol=1e-6)
 
 
-def test_loss_scaling_averages_too():
-    learner = learner_of(wrap=lambda inner: keras.optimizers.LossScaleOptimizer(inner, 4.0))
-    watch = Watch()
-    fit(learner, [watch], epochs=2)
-    expected = recurrence(watch.steps, 0.8)[-1]
-    for our, their in zip(watch.evaluated[-1], expected, strict=True):
-        np.testing.assert_allclose(our, their, rtol=1e-5, atol=1e-6)
-
-
 def test_without_a_step_or_without_averages_nothing_changes():
     learner = learner_of()
     before = weights_of(learner)

@@ -3,14 +3,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.losses import ContrastiveLoss, MultiSimilarityLoss, ProxyNCALoss, TripletLoss
+from gsp_tf.losses import ContrastiveLoss, MultiSimilarityLoss, TripletLoss
 from gsp_tf.ops import greedy_k_center
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
     MetricLearner,
     ProxyPool,
     RetrievalEvaluation,
-    with_learning_rate_multipliers,
 )
 
 CLASSES, PER_CLASS, COLUMNS = 6, 9, 8
@@ -192,13 +191,6 @@ def test_proxies_are_chosen_by_k_center_among_embeddings_of_their_own_class(thre
         np.testing.assert_allclose(proxies, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_pool_has_at_least_as_many_images_as_proxies(two_problems):
-    problems = proxies_of_problems(two_problems[1], 4, 4, (0, 2), (0,))
-    for candidates, _, proxies in problems:
-        differ = np.abs(candidates[:, :, None] - proxies[:, None]).max(axis=-1) > 1e-5
-        assert (differ.sum(axis=1) == 3).all() and (differ.sum(axis=2) == 3).all()
-
-
 def test_covering_radius_is_the_mean_distance_of_the_farthest_image(three_problems):
     trainer, watch, _ = three_problems
     problems = proxies_of_problems(watch, 4, 2, (0, 4, 7), (1, 4))
@@ -287,20 +279,6 @@ def test_it_trains_as_its_learner_was_compiled():
     assert trainer.projections[0]["steps"] == 8
 
 
-def test_mixed_precision_and_learning_rate_multipliers():
-    keras.config.set_dtype_policy("mixed_float16")
-    optimizer = with_learning_rate_multipliers(keras.optimizers.SGD(0.05), {"proxies": 0.0})
-    optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=16.0)
-    trainer = ChanceConstrainedTrainer(
-        metric_learner(ContrastiveLoss(0.0, 0.8), optimizer), proxies_per_class=2, pool_size=3
-    )
-    watch = Watch()
-    history = fit(trainer, 2, [Scripted([0.1, 0.2]), watch])
-    assert np.isfinite(history.history["loss"]).all()
-    np.testing.assert_array_equal(watch.begun[0]["proxies"], watch.ended[1]["proxies"])
-    assert np.abs(watch.begun[0]["weights"] - watch.ended[1]["weights"]).max() > 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -314,17 +292,3 @@ def test_mixed_precision_and_learning_rate_multipliers():
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         ChanceConstrainedTrainer(metric_learner(), **arguments)
-
-
-def test_a_learner_that_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="takes a MetricLearner with a pair loss"):
-        ChanceConstrainedTrainer(metric_learner(ProxyNCALoss(CLASSES)))
-    learner = metric_learner()
-    with pytest.raises(ValueError, match="takes a MetricLearner that is compiled"):
-        ChanceConstrainedTrainer(MetricLearner(learner.embedder, ContrastiveLoss()))
-
-
-def test_training_without_the_metric_is_refused():
-    trainer = ChanceConstrainedTrainer(metric_learner())
-    with pytest.raises(ValueError, match="follows 'val_map_at_r', which is not among the logs"):
-        fit(trainer, 1, callbacks=[], steps=1)

@@ -57,19 +57,6 @@ def test_traced_once_for_batches_of_every_size(embedder):
     assert len(traces) == 1
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_half_precision_embeddings_become_float32(policy):
-    keras.config.set_dtype_policy(policy)
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    embeddings, _ = embed(model, dataset()[1])
-    assert embeddings.dtype == np.float32 and embeddings.shape == (7, 2)
-
-
-def test_refuses_an_empty_data_set(embedder):
-    with pytest.raises(ValueError, match="without any batch"):
-        embed(embedder, dataset()[1].take(0))
-
-
 def test_a_pair_of_arrays_is_a_data_set(embedder):
     images = np.random.default_rng(0).normal(size=(70, *embedder.input_shape[1:]))
     images = images.astype("float32")

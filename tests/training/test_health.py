@@ -228,16 +228,6 @@ def test_a_resumed_run_continues_the_checks(tmp_path):
     assert "proxy_turn" in later.measures
 
 
-def test_checks_are_early_at_first(monkeypatch):
-    steps = []
-    monkeypatch.setattr(HealthCheck, "_check", lambda health: steps.append(health._step))
-    arguments = {"batch_size": 1, "steps_per_epoch": 24, "epochs": 1, "verbose": 0}
-    learner_with(losses.ContrastiveLoss()).fit(
-        np.tile(POINTS, (2, 1)), np.tile(LABELS, 2), callbacks=[HealthCheck(8)], **arguments
-    )
-    assert steps == [2, 4, 8, 16, 24]
-
-
 def test_a_short_training_is_told_what_is_wrong():
     """In 4 of the 8 steps between two checks."""
     dense = {"bias_initializer": "ones", "kernel_initializer": zeros}
@@ -270,12 +260,3 @@ def test_problems_of_ccp_are_checked():
     batches = ((POINTS, LABELS) for _ in range(3))
     trainer.fit(batches, pool, callbacks, steps_per_epoch=3, epochs=1, verbose=0)
     assert health.measures["proxy_norm"] > 0 and not health.findings
-
-
-def test_refuses_other_models():
-    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
-    model.compile(loss="mse")
-    with pytest.raises(ValueError, match="is for a MetricLearner, received a Sequential"):
-        model.fit(POINTS, LABELS, callbacks=[HealthCheck()], verbose=0)
-    with pytest.raises(ValueError, match="every must be at least 0, received -1"):
-        HealthCheck(-1)

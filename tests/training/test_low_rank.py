@@ -169,14 +169,6 @@ def test_matrices_that_cannot_be_added_to_a_quantized_kernel_are_refused(mode):
         pass
 
 
-def test_patterns_choose_the_layers():
-    network = every_kind()
-    assert add_lora(network, rank=1, layers=["^conv", "dense"]) == ["convolution", "dense"]
-    names = {v.path.split("/")[0] for v in network.trainable_variables}
-    assert names == {"convolution", "dense"}
-    assert network.get_layer("dense").lora_alpha == 1
-
-
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
@@ -188,10 +180,3 @@ def test_patterns_choose_the_layers():
 def test_patterns_without_a_layer_are_refused(layers, message):
     with pytest.raises(ValueError, match=message):
         add_lora(every_kind(), rank=1, layers=layers)
-
-
-def test_a_network_without_such_layers_is_refused():
-    inputs = keras.Input((6, 6, 3))
-    network = keras.Model(inputs, keras.layers.DepthwiseConv2D(3)(inputs))
-    with pytest.raises(ValueError, match="There are none among the layers"):
-        add_lora(network, rank=1)

@@ -153,15 +153,6 @@ def test_mixed_precision(policy, jit_compile):
         assert np.isfinite(weight).all() and not np.array_equal(weight, old), weight.path
 
 
-def test_learner_that_was_not_compiled_is_saved_too(tmp_path):
-    learner = MetricLearner(vector_embedder(), ContrastiveLoss(0.2, 0.8))
-    learner.save(tmp_path / "learner.keras")
-    loaded = keras.models.load_model(tmp_path / "learner.keras")
-    assert not loaded.compiled
-    assert loaded.embedding_loss.get_config() == learner.embedding_loss.get_config()
-    np.testing.assert_array_equal(loaded(samples()[0]), learner(samples()[0]))
-
-
 def test_subclassed_embedder(tmp_path):
     learner = learner_with_every_loss(embedder=SubclassedEmbedder(with_attributes=True))
     assert not learner.built
@@ -192,17 +183,6 @@ def test_frozen_embedder_and_sequential_one_without_an_input():
     np.testing.assert_array_equal(frozen.layers[-1].kernel, kernel)
 
 
-def test_training_mode_reaches_the_embedder():
-    inputs = keras.Input((6,))
-    learner = MetricLearner(
-        keras.Model(inputs, keras.layers.Dropout(0.5)(inputs)), ContrastiveLoss()
-    )
-    x, _ = samples()
-    np.testing.assert_array_equal(learner(x), x)
-    np.testing.assert_array_equal(learner(x, training=False), x)
-    assert (np.asarray(learner(x, training=True)) == 0).any()
-
-
 def test_a_function_may_be_the_loss_and_gets_the_labels_as_they_are():
     x, _ = samples(8)
     labels = 2**24 + np.arange(8) // 2
@@ -214,12 +194,6 @@ def test_a_function_may_be_the_loss_and_gets_the_labels_as_they_are():
         for given in (labels, labels[:, None]):
             value = learner.evaluate(x, given, verbose=0, return_dict=True)["loss"]
             assert value == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.parametrize("attribute_weight", [-0.1, 1.1, float("nan")])
-def test_refuses_attribute_weight_out_of_range(attribute_weight):
-    with pytest.raises(ValueError, match=r"attribute_weight must lie in \[0, 1\], received"):
-        learner_with_every_loss(attribute_weight)
 
 
 def test_refuses_attribute_loss_without_attributes():

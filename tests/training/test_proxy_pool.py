@@ -32,19 +32,3 @@ def test_draws_differ_and_the_seed_repeats_them():
     draws = [[pool.draw(tf.identity, 3)[1].tolist() for _ in range(4)] for pool in pools]
     assert draws[0] == draws[1]
     assert len({str(draw) for draw in draws[0]}) > 1
-
-
-def test_images_are_loaded_in_a_stream():
-    held = []
-
-    def forward(images):
-        held.append(len(images))
-        return images
-
-    ProxyPool(LABELS, load).draw(forward, 4)
-    assert held == [4, 4, 4]
-
-
-def test_a_class_without_an_image_is_refused():
-    with pytest.raises(ValueError, match="Every class needs an image, but class 1 of 3 has none"):
-        ProxyPool([0, 2, 2], load)

@@ -114,14 +114,6 @@ def test_names_the_loss_of_a_learner():
     assert callback.diverged_in == f"the output of the layer {learner.embedding_loss.path}"
 
 
-def test_names_nothing_where_several_steps_are_one():
-    model = keras.Sequential([keras.Input((5,)), dense()])
-    model.compile(loss="mse", steps_per_execution=2, jit_compile=False)
-    callback = StopOnNaN()
-    model.fit(dataset(bad=2), callbacks=[callback], verbose=0)
-    assert (callback.diverged_at, callback.diverged_in) == ((0, 3), None)
-
-
 def test_training_is_the_same_with_it_and_continues_after_an_interrupt():
     class Interrupt(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):

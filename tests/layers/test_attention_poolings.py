@@ -180,11 +180,6 @@ def test_equals_the_equations_and_their_finite_differences(make, training):
         )
 
 
-def test_cbam_needs_the_grid():
-    with pytest.raises(ValueError, match=r"takes maps \(B, H, W, C\), received shape \(2, 6, 4\)"):
-        cbam()(np.ones((2, 6, 4), "float32"))
-
-
 @pytest.mark.parametrize("make", [delf, gsop, solar, attention])
 def test_mask_leaves_features_out_in_training(make):
     features = features_like((1, 6, 4))
@@ -248,19 +243,6 @@ def test_attention_starts_as_the_identity_and_solar_as_the_generalized_mean():
     np.testing.assert_array_equal(attention()(features), features)
     expected = np.mean(np.maximum(features, 0) ** 4.0, (1, 2)) ** 0.25
     np.testing.assert_allclose(SolarPooling(p=4.0)(features), expected, rtol=1e-5)
-
-
-def test_default_widths():
-    features = features_like((1, 2, 2, 64))
-    layers = [CBAMPooling(), DelfPooling(), GSoPPooling(), SolarPooling()]
-    for layer in layers:
-        layer(features)
-    channel, delf_layer, gsop_layer, solar_layer = layers
-    assert channel.reduce.units == 4 and channel.spatial.kernel_size == (7, 7)
-    assert delf_layer.hidden.units == 512
-    assert gsop_layer.row_convolution.kernel.shape == (128, 128, 4)
-    assert solar_layer.attention.key_dim == 32
-    assert CBAMPooling()(features[..., :3]).shape == (1, 3)
 
 
 @pytest.mark.parametrize("make", [gsop, solar, attention])

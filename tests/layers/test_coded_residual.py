@@ -69,15 +69,6 @@ def test_correlation_maps_equal_the_inner_products():
     np.testing.assert_allclose(as_set, np.reshape(maps, (2, 15, 4)), atol=1e-6)
 
 
-def test_without_any_feature_the_biases_remain():
-    layer = randomized(CodedResidualTransform(5, 3, 4), (None, None, 4))
-    embeddings = layer(features_like((1, 6, 4)), mask=np.zeros((1, 6), bool))
-    b1, w2, b = layer.hidden_bias, layer.output_kernel, layer.output_bias
-    hidden = keras.ops.gelu(b1, approximate=False)
-    biases = np.mean(np.einsum("kh,khd->kd", hidden, w2), axis=0) + b
-    np.testing.assert_allclose(embeddings, [biases], rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("shared_network", [False, True])
 def test_kernels_start_at_the_scale_of_their_inputs(shared_network):
     layer = CodedResidualTransform(20, 30, 50, shared_network)

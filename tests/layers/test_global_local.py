@@ -123,35 +123,6 @@ def test_dtype_policies(maps, policy):
     np.testing.assert_allclose(output, reference(maps), rtol=2e-2, atol=2e-2)
 
 
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        [(None, 4, 5, 6), (None, 2, 3, 8)],
-        [(None, None, None, 6), (None, 2, 3, 8)],
-        [(None, 16, 6), (None, 4, 8)],
-    ],
-)
-def test_a_single_head_refuses_maps_that_do_not_fit(shapes):
-    with pytest.raises(ValueError, match="takes maps of known height and width"):
-        GlobalLocalEmbedding(dim=4, key_dim=3, heads="single").build(shapes)
-
-
-def test_refuses_maps_of_no_head(maps):
-    layer = GlobalLocalEmbedding(dim=4, key_dim=3, heads="global")
-    with pytest.raises(ValueError, match="one of global with heads='global', received 'local'"):
-        layer.attention_maps(maps, head="local")
-    with pytest.raises(ValueError, match=r"position must lie within \(2, 3\), received \[2, 0\]"):
-        layer.attention_maps(maps, position=(2, 0))
-
-
-@pytest.mark.parametrize("heads", ["both", "single"])
-def test_refuses_a_single_map(maps, heads):
-    with pytest.raises(ValueError, match=f"takes the pair of .* with heads='{heads}'"):
-        GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads)(maps[0])
-    with pytest.raises(ValueError, match="takes the pair of a local and a global map"):
-        GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads)([*maps, maps[0]])
-
-
 @pytest.mark.parametrize(("heads", "features"), [("local", 0), ("global", 1)])
 def test_one_head_takes_its_map_alone(maps, heads, features):
     layer = with_attention(GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads), maps[features])

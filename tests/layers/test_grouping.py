@@ -122,16 +122,6 @@ def test_the_weighted_features_are_what_is_pooled(make):
     np.testing.assert_allclose(layer(features), groups, rtol=1e-9)
 
 
-@pytest.mark.parametrize("make", [ChannelGrouping, GateGrouping, AttentiveGrouping])
-def test_sizes_that_are_not_given_are_shares_of_the_channels(make):
-    layer = make(3, 4)
-    layer.build((None, 7, 7, 40))
-    inner = {ChannelGrouping: "squeeze_kernels", GateGrouping: "shared_kernel"}
-    size = 8 if make is ChannelGrouping else 5
-    assert getattr(layer, inner.get(make, "key_kernel")).shape[-1] == size
-    assert type(layer).from_config(layer.get_config()).get_config() == layer.get_config()
-
-
 @every_layer
 def test_mask_leaves_features_out_of_the_maps(make):
     features = features_like((2, 6, 5))
@@ -145,11 +135,3 @@ def test_mask_leaves_features_out_of_the_maps(make):
     np.testing.assert_allclose(channel_maps.sum(1), 1, rtol=1e-9)
     np.testing.assert_allclose(maps[0, mask[0]], alone[0], rtol=1e-9)
     assert not np.asarray(layer.attention_maps(features, mask=np.zeros_like(mask))).any()
-
-
-def test_one_feature_is_its_value():
-    features = features_like((2, 1, 1, 5))
-    layer = AttentiveGrouping(3, 4, 2)
-    groups = layer(features)
-    value = features[:, 0, 0] @ layer.value_kernel.numpy()
-    np.testing.assert_allclose(groups, np.stack(3 * [value], axis=1), rtol=1e-5, atol=1e-6)

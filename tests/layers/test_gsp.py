@@ -110,14 +110,6 @@ def test_adapt_leaves_out_what_a_keras_mask_leaves_out():
         GeneralizedSumPooling(num_prototypes=8).adapt(tokens)
 
 
-def test_attributes_have_the_type_of_the_policy():
-    features = features_like((2, 4, 4, 8))
-    layer = GeneralizedSumPooling(6, return_attributes=True, dtype="mixed_float16")
-    _, attributes = layer(features)
-    assert keras.backend.standardize_dtype(attributes.dtype) == "float16"
-    np.testing.assert_allclose(np.asarray(attributes).sum(1), 1, rtol=2e-3)
-
-
 def test_gradients_equal_finite_differences_in_float64():
     rng = np.random.default_rng(3)
     features = rng.normal(size=(2, 2, 3, 4)) * 0.7

@@ -44,12 +44,6 @@ def test_adapt_assigns_to_the_nearest_center_of_k_means():
     assert np.exp(np.mean(first - second)) == pytest.approx(100, rel=1e-3)
 
 
-def test_adapt_to_one_cluster_takes_the_mean():
-    layer = NetVLAD(num_clusters=1)
-    layer.adapt(np.array([[[1.0, 2.0], [3.0, 6.0]]], "float32"))
-    np.testing.assert_allclose(layer.centers, [[2.0, 4.0]])
-
-
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
 def test_adapt_to_features_that_are_all_alike_is_finite():
     layer = NetVLAD(num_clusters=2)

@@ -281,13 +281,6 @@ def test_refuses_what_it_cannot_use(make):
                 loss(LABELS * 0 + label, EMBEDDINGS)
 
 
-@pytest.mark.parametrize("name", ["ContrastiveLoss", "ProxyAnchorLoss", "GroupedLoss"])
-def test_takes_a_column_of_float_labels(name):
-    loss = MAKERS[name]()
-    expected = float(loss(LABELS, EMBEDDINGS))
-    assert float(loss(LABELS.astype("float16")[:, None], EMBEDDINGS)) == expected
-
-
 # One of each base, which alone checks what it is given.
 BASES = ["ContrastiveLoss", "ProxyAnchorLoss", "CrossBatchMemory", "GroupedLoss", "VirtualClass"]
 

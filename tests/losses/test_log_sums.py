@@ -80,10 +80,3 @@ def test_nan_is_not_hidden(reduction, jit_compile):
     terms = np.array([1.0, np.nan, 0.0], "float32")
     for weights, is_nan in (([1.0, 1.0, 1.0], True), ([1.0, 0.0, 1.0], False)):
         assert np.isnan(float(run(terms, np.array(weights, "float32")))) == is_nan
-
-
-def test_a_mean_takes_booleans_for_weights():
-    terms, weights = np.array([2.0, 0.0, 4.0, 8.0]), np.array([True, True, True, False])
-    value, gradient = value_and_gradient(lambda w, t: weighted_mean(t, w), weights, terms)
-    assert value == 2
-    np.testing.assert_allclose(gradient, [1 / 3, 1 / 3, 1 / 3, 0])

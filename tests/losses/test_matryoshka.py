@@ -156,8 +156,3 @@ def test_the_last_prefix_is_the_embedding(dims):
     memory = CrossBatchMemory(MatryoshkaLoss(ContrastiveLoss(), dims), 20)
     with pytest.raises(ValueError, match=message):
         memory(LABELS, EMBEDDINGS)
-
-
-def test_only_a_pair_loss_has_references():
-    with pytest.raises(ValueError, match="CrossBatchMemory takes a pair loss"):
-        CrossBatchMemory(MatryoshkaLoss(ProxyAnchorLoss(4), DIMS), 20)

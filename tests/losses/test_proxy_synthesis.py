@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from gradients import EAGERLY, compiled, examples
+from gradients import compiled, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_examples import for_any_size, with_weights
@@ -9,7 +9,6 @@ from scipy import stats
 
 from gsp_tf.losses import ProxyAnchorLoss, ProxyNCALoss, ProxySynthesis, SoftTripleLoss
 from gsp_tf.losses.proxy_synthesis import _symmetric_beta, _synthetic_classes
-from gsp_tf.training import MetricLearner
 
 INNER = [
     (ProxyNCALoss, 1, {"temperature": 0.3}),
@@ -133,13 +132,3 @@ def test_compiled_with_xla_for_any_batch_size():
         labels = np.array(labels, "int32")
         expected = float(loss.mixed_loss(labels, embeddings, 0.3))
         assert float(run(labels, embeddings)) == pytest.approx(expected, rel=1e-5)
-
-
-def test_fit_with_batches_of_one_class():
-    embedder = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    learner = MetricLearner(embedder, ProxySynthesis(ProxyNCALoss(4), ratio=0.5, seed=0))
-    learner.compile(keras.optimizers.Adam(0.01), run_eagerly=EAGERLY)
-    features = np.random.default_rng(0).normal(size=(9, 3))
-    labels = np.array([1, 1, 1, 0, 1, 0, 3, 3, 3])
-    history = learner.fit(features, labels, batch_size=3, verbose=0, shuffle=False)
-    assert np.isfinite(history.history["loss"]).all()

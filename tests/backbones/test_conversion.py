@@ -8,7 +8,6 @@ import zipfile
 import keras
 import numpy as np
 import pytest
-from faults import largest_file
 from safetensors.numpy import save_file
 
 from gsp_tf import cli
@@ -99,20 +98,6 @@ def test_every_value_arrives(converted, network, state_of, architecture):
         (last.moving_variance, "running_var"),
     ):
         np.testing.assert_array_equal(value, state[f"{prefix}.{suffix}"])
-
-
-@pytest.mark.parametrize("size", [0, 400_000])
-def test_a_full_disk_is_found_before_anything_is_written(tmp_path, state, size, capfd):
-    path, out = write_safetensors(tmp_path / "a.safetensors", state), tmp_path / "a.weights.h5"
-    out.write_text("old")
-    with pytest.raises(OSError) as caught, largest_file(size):
-        convert_weights(path, "bn_inception", out)
-    assert str(caught.value).startswith(f"{out} cannot be written: it would be larger than a file")
-    assert out.read_text() == "old" and not list(tmp_path.glob(".*"))
-    assert "Traceback" not in capfd.readouterr().err
-    assert convert_weights(path, "bn_inception", out).num_tensors == len(state)
-    needed = 4 * sum(array.size for array in state.values())
-    assert size < needed < out.stat().st_size < needed + 4096 * len(state)
 
 
 @pytest.mark.parametrize("in_zip", [False, True])
@@ -228,11 +213,6 @@ def test_damaged_files(tmp_path, state, in_zip):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("hello.txt", "hello")
     check_refused(path, "is damaged, or not a state dict")
-
-
-def test_an_archive_that_unpacks_to_more_than_the_file_has_is_not_read(tmp_path):
-    path = write_pickle(tmp_path / "a.pth", b"}" * 10_000 + b".", zipfile.ZIP_DEFLATED)
-    check_refused(path, "its records claim more bytes than the file has")
 
 
 def test_pytorch_reads_its_own_files_alone(tmp_path, state, monkeypatch):

@@ -103,12 +103,6 @@ def test_it_stays_frozen_after_loading(tmp_path, frozen, images):
     assert all(type(layer) is FrozenBatchNormalization for layer in normalizations(loaded))
 
 
-def test_nested_models(model, frozen, images):
-    inputs = keras.Input((16, 16, 1))
-    nested = freeze_batch_normalization(keras.Model(inputs, model(inputs)))
-    np.testing.assert_array_equal(nested(images, training=True), frozen(images))
-
-
 def test_layers_are_frozen_by_their_paths(images):
     keras.backend.clear_session()  # the names of layers count from the first
     network = backbones.create("conv4", (16, 16, 1))

@@ -177,15 +177,6 @@ def test_sizes_and_tokens_that_a_network_does_not_have(preset):
             backbones.create("hub", (32, 64, 3), preset=preset(kind))
 
 
-def test_random_weights_and_saved_weights(preset, tmp_path):
-    fresh = backbones.create("hub", (32, 32, 1), preset=preset("ViT"))
-    pretrained = inner(create(preset("ViT")))
-    assert not np.allclose(inner(fresh).get_weights()[1], pretrained.get_weights()[1])
-    fresh.save_weights(tmp_path / "mine.weights.h5")
-    again = backbones.create("hub", (32, 32, 1), tmp_path / "mine.weights.h5", preset=preset("ViT"))
-    np.testing.assert_array_equal(again(IMAGES[..., :1]), fresh(IMAGES[..., :1]))
-
-
 def test_names_of_presets(preset, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="needs a preset, such as dinov2_small"):
         backbones.create("hub")

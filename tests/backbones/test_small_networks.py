@@ -74,15 +74,6 @@ def test_one_step_moves_every_weight_and_a_file_keeps_them(networks, images_like
     np.testing.assert_array_equal(loaded(images), backbone(images))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_half_precision_and_other_channels(images_like, name):
-    keras.config.set_dtype_policy("mixed_float16")
-    backbone = backbones.create(name, (8, 8, 4))
-    features = backbone(images_like((2, 8, 8, 4)))
-    assert features.dtype == "float16" and np.isfinite(features).all()
-    assert {w.dtype for w in backbone.weights} == {"float32"}
-
-
 def test_register(monkeypatch):
     monkeypatch.setattr(registry, "_BUILDERS", {})
 

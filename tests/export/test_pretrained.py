@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import json
 import os
 import shutil
 import sys
@@ -15,14 +14,13 @@ import pytest
 import yaml
 
 import gsp_tf
-from gsp_tf.export import ExportMetadata, export_run, verify_export
+from gsp_tf.export import ExportMetadata, verify_export
 from gsp_tf.export._model_card import model_card
 from gsp_tf.export.metadata import public_recipe
 from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.recipe import (
     BackboneRecipe,
     ClassRecipe,
-    ProtocolRecipe,
     Recipe,
     load_recipe,
     recipe_values,
@@ -159,14 +157,6 @@ def test_the_model_card(published):
         "Licence: apache-2.0.",
     ):
         assert line in card.text
-
-
-def test_a_card_without_a_comparison_has_no_gains(published):
-    metadata, recipe = ExportMetadata.read(published), load_recipe(published / "recipe.yaml")
-    metrics = {name: part for name, part in METRICS.items() if "gain" not in name}
-    assert "| gain" in model_card(metadata, recipe, None, "me/birds")
-    alone = model_card(dataclasses.replace(metadata, metrics=metrics), recipe, None, "me/birds")
-    assert "| MAP@R | 12.35 |" in alone and "| gain" not in alone
 
 
 @pytest.mark.parametrize(
@@ -350,25 +340,3 @@ def test_refusals_of_an_upload(calibrated, hub, monkeypatch, command):
     with pytest.raises(ImportError, match="hf://me/birds needs huggingface_hub: pip install"):
         gsp_tf.save_pretrained(calibrated.path, "hf://me/birds")
     assert sorted(os.listdir()) == ["hub"]
-
-
-def test_refusals(calibrated, published, tmp_path, command):
-    with pytest.raises(FileExistsError, match="birds exists"):
-        gsp_tf.save_pretrained(calibrated.path, published)
-    with pytest.raises(ValueError, match="A revision is of a model on Hugging Face"):
-        gsp_tf.from_pretrained(published, revision="v2")
-    RunFolder.create(tmp_path / "folds", Recipe(protocol=ProtocolRecipe("mlrc")))
-    with pytest.raises(ValueError, match="holds the models of several folds"):
-        gsp_tf.save_pretrained(tmp_path / "folds", tmp_path / "a")
-    code, _, error = command("publish", "no/such/run")
-    assert code == 1 and "no/such/run is not a run folder" in error
-    code, printed, _ = command("publish", calibrated.path, "--license", "mit")
-    assert code == 0 and "Ready to publish" in printed
-    assert (calibrated.path / "pretrained/README.md").is_file()
-
-
-def test_an_export_as_keras_is_loaded_too(calibrated, tmp_path):
-    export_run(calibrated.path, "keras", tmp_path / "keras")
-    assert gsp_tf.from_pretrained(tmp_path / "keras").output_shape == (None, 8)
-    recipe = json.loads((tmp_path / "keras/metadata.json").read_text())["recipe"]
-    assert recipe["callbacks"] == {} and recipe["data"]["cache"] == "cache"

@@ -19,8 +19,7 @@ from gsp_tf._metadata import write_entries
 from gsp_tf.cli import main
 from gsp_tf.data import FileImages
 from gsp_tf.export import export_run, runs, verify_export
-from gsp_tf.recipe import ProtocolRecipe, Recipe
-from gsp_tf.runs import Run, RunFolder, load_splits
+from gsp_tf.runs import Run, load_splits
 from gsp_tf.training import embed
 
 LIMIT = 1e-5
@@ -147,13 +146,6 @@ def test_litert_serves_in_the_plain_interpreter(exported, images, expected):
         assert set(outputs) == set(expected)
         for name, output in outputs.items():
             np.testing.assert_allclose(output, expected[name][:count], rtol=0, atol=LIMIT)
-
-
-def test_the_keras_file_holds_the_embedder(exported, images, expected):
-    embedder = keras.models.load_model(exported / "keras" / "embedder.keras")
-    assert type(embedder.get_layer("pooling")).__name__ == "GeneralizedSumPooling"
-    embedding = embedder(images, training=False)
-    np.testing.assert_allclose(embedding, expected["embedding"], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("format", ["saved_model", "onnx", "litert", "keras"])
@@ -337,16 +329,6 @@ def test_generalized_max_pooling_is_served_by_litert(make_run, tmp_path, images)
     np.testing.assert_allclose(served, expected, rtol=0, atol=LIMIT)
 
 
-def test_half_precision_in_a_saved_model_but_not_in_onnx(make_run, tmp_path, images):
-    folder = make_run("--training.precision", "mixed_bfloat16", "--pooling.name", "gap")
-    with pytest.raises(ValueError, match="precision=float32; received mixed_bfloat16"):
-        export_run(folder.path, "onnx", tmp_path / "onnx")
-    out = export_run(folder.path, "saved_model", tmp_path / "out")
-    served = tf.saved_model.load(out).signatures["images"](images=images)["embedding"]
-    expected, _ = embed(folder.learner(compile=False).embedder, [(images, tf.range(5))])
-    np.testing.assert_allclose(served, expected, rtol=0, atol=LIMIT)
-
-
 def test_two_outputs_and_gelu_in_onnx(make_run, tmp_path, images):
     head = "{name: coded_residual, num_prototypes: [4, 2], hidden_dim: 8}"
     folder = make_run("--pooling.name", "gap", "--head", head, "--embedding.second_dim", "6")
@@ -355,15 +337,6 @@ def test_two_outputs_and_gelu_in_onnx(make_run, tmp_path, images):
     (embedding,) = session.run(None, {"images": images})
     expected, _ = embed(folder.learner(compile=False).embedder, [(images, tf.range(5))])
     np.testing.assert_allclose(embedding, expected, rtol=0, atol=LIMIT)
-
-
-def test_folders_that_are_not_runs_of_one_model(run, tmp_path):
-    with pytest.raises(FileNotFoundError, match="no recipe.yaml"):
-        export_run(tmp_path, "onnx")
-    recipe = Recipe(protocol=ProtocolRecipe("mlrc", num_folds=2))
-    RunFolder.create(tmp_path / "folds", recipe)
-    with pytest.raises(ValueError, match="several folds; name the run folder of.*fold-0-repeat-0"):
-        export_run(tmp_path / "folds", "onnx")
 
 
 def test_what_is_not_whole_is_not_there(run, tmp_path, monkeypatch):
@@ -390,13 +363,3 @@ def test_a_model_that_deviates_is_not_written(run, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"deviates by 2.\de-05 in embedding, more than 1e-05"):
         export_run(run.path, "keras", tmp_path / "out")
     assert nothing_but(tmp_path)
-
-
-def test_a_place_where_nothing_can_be_made(run, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError):
-        export_run(run.path, "keras", tmp_path / "file" / "out")
-    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(FileExistsError, match="dangling exists"):
-        export_run(run.path, "keras", tmp_path / "dangling")
-    assert nothing_but(tmp_path, "dangling", "file")

@@ -44,13 +44,6 @@ def test_ranges_and_choices_become_those_of_optuna():
     assert [space.is_log(name) for name in space.names] == [True, False, False, False, False]
 
 
-def test_whole_numbers_are_integers_only_where_the_recipe_has_integers():
-    fields = {"loss.negative_margin": {"low": 0, "high": 2}, "embedding.dim": {"low": 1, "high": 9}}
-    of_optuna, _ = distributions(TuningSpace(fields).fitted(BASE))
-    assert of_optuna["loss.negative_margin"] == optuna.distributions.FloatDistribution(0, 2)
-    assert of_optuna["embedding.dim"] == optuna.distributions.IntDistribution(1, 9)
-
-
 def test_a_search_from_files_and_texts(tmp_path):
     (tmp_path / "search.yaml").write_text("embedding.dim: [32]\nloss.margin: {low: 0.1, high: 1}")
     space = TuningSpace.read([str(tmp_path / "search.yaml"), "embedding.dim: [16, 64]"])

@@ -1,7 +1,6 @@
 """Searches: which trials there are, how they end, and that they survive being stopped."""
 
 import csv
-import errno
 import re
 import signal
 import sys
@@ -15,7 +14,7 @@ from digit_runs import run_command
 from gsp_tf.recipe import ProtocolRecipe, Recipe, TrainingRecipe, load_recipe, save_recipe
 from gsp_tf.runs import Run, RunFolder
 from gsp_tf.tuning import Tuning
-from gsp_tf.tuning._results import figures, state_of
+from gsp_tf.tuning._results import state_of
 
 DIM = {"embedding.dim": [4, 8, 16, 32]}
 MAP = "val_map_at_r"
@@ -145,12 +144,6 @@ def test_a_search_that_was_stopped_at_a_file_continues(
     ] * 2
 
 
-def test_a_full_disk_says_how_to_continue_the_search(training, tmp_path):
-    training.errors = {0: OSError(errno.ENOSPC, "No space left on device", "x/model.keras")}
-    with pytest.raises(OSError, match="Free some space, then continue with gsp-tf tune --resume"):
-        tuning(tmp_path).run(trials=2)
-
-
 def test_what_a_search_leaves(training, tmp_path, capsys):
     training.values = [[0.2], [0.6], [0.4]].__getitem__
     training.statuses = {2: "diverged"}
@@ -214,19 +207,6 @@ def test_trials_that_fail(training, tmp_path, capsys):
     training.errors = {number: ValueError("no") for number in range(9)}
     with pytest.raises(ValueError, match="The first 3 trials failed, the last one so: no"):
         Tuning(tmp_path / "failing", Recipe(), DIM).run(trials=9)
-
-
-def test_an_interrupted_trial_is_the_next_one_of_a_search_that_continues(training, tmp_path):
-    training.statuses = {1: "interrupted"}
-    assert not tuning(tmp_path).run(trials=3)
-    search = Tuning(tmp_path / "tuned")
-    before = search.study.trials
-    assert [state_of(result) for result in before] == ["complete", "running"]
-    training.statuses = {}
-    assert search.run(trials=3) and search.run(trials=3)
-    assert training.begun == [0, 1, 1, 2]
-    assert search.study.trials[1].params == before[1].params
-    assert [state_of(result) for result in search.study.trials] == ["complete"] * 3
 
 
 def test_processes_share_the_trials_of_a_folder(training, tmp_path, locked_elsewhere):
@@ -355,28 +335,3 @@ def test_refused_folders_and_metrics(training, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert run_command("tune", tmp_path / "recipe.yaml", "--search", "embedding.dim: [8]") == 1
     assert re.search(r'needs optuna: pip install "\.\[tune\]"', capsys.readouterr().err)
-
-
-def test_trials_share_images_unless_they_prepare_them_otherwise(tmp_path):
-    hue = [{"name": "hue", "factor": 0.1}]
-    search = {"data.augmentation": [[], hue], "data.resize": [None, 64]}
-    tuned = Tuning(tmp_path / "tuned", Recipe(), search)
-    for resize in (None, 64):
-        values = {"data.augmentation": hue, "data.resize": resize}
-        recipe = tuned.space.recipe(tuned.recipe, values)
-        assert tuned._has_the_images_of(recipe) == (resize is None)
-
-
-def test_the_page_has_optunas_plots_and_what_matters_from_ten_trials_on(training, tmp_path):
-    fields = {"training.learning_rate": {"low": 0.01, "high": 1.0}, **DIM}
-    search = Tuning(tmp_path / "tuned", Recipe(), fields, sampler="random", pruning=False)
-    search.path.mkdir()
-    study = search.study
-    for number in range(12):
-        if number in (1, 11):
-            drawn = figures(study, search.space.names, MAP)
-            assert len(drawn) == 4 + (number == 11) and all("<svg" in text for text in drawn)
-        trial = study.ask()
-        values = search.space.suggest(trial)
-        trial.report(0.0, 1)
-        study.tell(trial, values["training.learning_rate"])

@@ -1,6 +1,4 @@
-import numpy as np
-
-from gsp_tf.visual import inline_svg, training_curves
+from gsp_tf.visual import training_curves
 
 
 def test_curves_have_one_panel_per_quantity_and_one_line_per_run():
@@ -16,15 +14,3 @@ def test_curves_have_one_panel_per_quantity_and_one_line_per_run():
     assert loss.get_color() == validation.get_color()
     assert loss.get_linestyle() != validation.get_linestyle()
     assert figures["MAP@R (%)"].axes[0].lines[0].get_ydata().tolist() == [10, 20]
-
-
-def test_curves_pass_over_what_is_not_finite():
-    history = {"loss": [1.0, np.nan, np.inf, 0.5], "val_map_at_r": [np.nan], "val_nmi": [None]}
-    figures = training_curves([history])
-    assert list(figures) == ["Loss"]
-    assert figures["Loss"].axes[0].lines[0].get_xdata().tolist() == [1, 4]
-
-
-def test_svg_is_inline_and_takes_the_text_colour_of_the_page():
-    svg = inline_svg(training_curves([{"loss": [1.0, 2.0]}])["Loss"])
-    assert svg.startswith("<svg") and "<metadata" not in svg and "currentColor" in svg

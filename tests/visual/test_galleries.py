@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from matplotlib.colors import to_hex
 
 from gsp_tf.visual import (
@@ -7,7 +6,6 @@ from gsp_tf.visual import (
     neighbour_gallery,
     overlay_groups,
     strongest_images,
-    view_gallery,
 )
 from gsp_tf.visual.style import HIT, MISS
 
@@ -48,22 +46,3 @@ def test_every_picture_of_the_gallery_is_an_image_or_its_map():
         np.testing.assert_array_equal(image, np.repeat(images[index], 3, axis=-1))
         expected = overlay_groups(images[index], maps[index])[number // 3]
         np.testing.assert_array_equal(overlay, expected)
-
-
-def test_the_gallery_refuses_maps_of_other_images():
-    with pytest.raises(ValueError, match=r"maps must be \(N, h, w, groups\); received shape"):
-        strongest_images(np.ones((4, 3, 2)))
-    with pytest.raises(ValueError, match="maps must be of the 1 images; received 2 maps"):
-        group_gallery(np.zeros((1, 8, 8, 1), np.uint8), np.ones((2, 3, 3, 2)))
-
-
-def test_views_are_beside_their_image():
-    images = np.arange(3, dtype=np.uint8)[:, None, None, None] * np.full((8, 8, 3), 40, np.uint8)
-    figure = view_gallery(images, np.repeat(images, 2, axis=0) + np.uint8(5))
-    shown = [picture.get_array()[0, 0, 0] for picture in figure.axes[0].images]
-    assert shown == [0, 5, 5, 40, 45, 45, 80, 85, 85]
-    tops = [picture.get_extent()[3] for picture in figure.axes[0].images]
-    assert tops[0] == tops[1] == tops[2] < tops[3]
-    for count in (0, 4):
-        with pytest.raises(ValueError, match=f"each of the 3 images; received {count} views"):
-            view_gallery(images, images[:1].repeat(count, axis=0))

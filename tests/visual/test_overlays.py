@@ -3,7 +3,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from gsp_tf.layers import AttentiveGrouping, GeneralizedSumPooling
-from gsp_tf.visual import color_scale, dominant_prototypes, overlay_groups, overlay_weights
+from gsp_tf.visual import dominant_prototypes, overlay_groups, overlay_weights
 from gsp_tf.visual.style import CLASS_COLORS
 
 RNG = np.random.default_rng(0)
@@ -21,21 +21,9 @@ def test_uniform_weights_leave_the_grey_image(channels, size):
     assert np.abs(overlay.astype(int) - IMAGE).max() <= 1
 
 
-def test_more_weight_is_red_and_less_is_blue():
-    overlay = overlay_weights(np.full((16, 16, 1), 128, np.uint8), [[1.0, 0.0], [0.0, 0.0]])
-    red, _, blue = overlay.astype(int).transpose(2, 0, 1)
-    assert red[0, 0] > blue[0, 0] + 80
-    assert blue[-1, -1] > red[-1, -1] + 80
-
-
 def test_colour_depends_on_the_ratio_to_uniform_alone():
     weights = np.array([[0.4, 0.1], [0.3, 0.2]])
     assert np.array_equal(overlay_weights(IMAGE, weights), overlay_weights(IMAGE, 7 * weights))
-
-
-def test_scale_runs_from_blue_to_red():
-    assert len(color_scale(5)) == 5
-    assert color_scale()[0] == "#3b4cc0" and color_scale()[-1] == "#b40426"
 
 
 @pytest.mark.parametrize(

@@ -44,16 +44,6 @@ def test_coincident_embeddings_still_make_a_map():
         assert inline_svg(figure).startswith("<svg")
 
 
-def test_map_draws_one_picture_per_class_unless_covered():
-    images = np.zeros((4, 8, 16, 3), np.uint8)
-    apart = embedding_map([[0, 0], [1, 0], [9, 9], [8, 9]], [0, 0, 1, 1], images)
-    assert len(apart.axes[0].images) == 2
-    together = embedding_map([[0, 0], [9, 9], [0, 0], [9, 9]], [0, 0, 1, 1], images)
-    assert len(together.axes[0].images) == 1
-    points = [line for line in together.axes[0].lines if line.get_marker() != "None"]
-    assert [line.get_marker() for line in points] == ["o", "s"]
-
-
 def crossed(corners, point):
     """Twice the signed areas that a point spans with the sides of a polygon."""
     sides = np.roll(corners, -1, axis=0) - corners

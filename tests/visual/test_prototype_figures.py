@@ -3,7 +3,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from gsp_tf.visual import attribute_histograms, correlation_maps, partition_maps
-from gsp_tf.visual.style import CLASS_COLORS, transparent_figure
+from gsp_tf.visual.style import CLASS_COLORS
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 4, 50)
@@ -35,24 +35,6 @@ def test_bars_are_means_and_spreads_of_each_class():
         np.testing.assert_allclose(colors, [to_rgb(c) for c in CLASS_COLORS[:3]])
 
 
-def test_long_names_are_folded():
-    names = ["CANADIAN SYLLABICS NASKAPI SWA", "Greek\ncharacter07"]
-    figure = attribute_histograms(np.full((2, 3), 1 / 3), [0, 1], names)
-    titles = [axes.get_title() for axes in figure.axes]
-    assert titles == ["CANADIAN SYLLABICS\nNASKAPI SWA", "Greek\ncharacter07"]
-
-
-def test_a_row_for_each_model_in_a_given_figure():
-    first, second = histograms(), histograms(14)
-    whole = transparent_figure(8, 6)
-    part = whole.subfigures(1, 2)[1]
-    models = {"with": first, "without": second}
-    assert attribute_histograms(models, LABELS, NAMES, count=2, figure=part) is part
-    panels = np.reshape(whole.axes, (2, 2))
-    assert [axes.get_ylabel() for axes in panels[:, 0]] == ["with", "without"]
-    np.testing.assert_allclose(drawn(panels[1, 1])[0], second[LABELS == 1].mean(axis=0))
-
-
 def pictures(figure):
     """The pictures of a figure row by row."""
     return [image.get_array().astype(int) for image in figure.axes[0].images]
@@ -72,14 +54,6 @@ def test_a_place_has_the_colour_of_its_prototype_and_an_image_keeps_its_luminanc
     assert (bright - dark > 60).all()
 
 
-def test_bars_are_the_shares_of_the_prototypes():
-    assignments = np.array([[[0, 0], [0, 7]], [[7, 7], [7, 7]]])
-    figure = partition_maps(IMAGES, assignments)
-    assert [bar.get_width() for bar in figure.axes[0].patches] == [0.75, 0.25, 1.0]
-    colors = [bar.get_facecolor() for bar in figure.axes[0].patches]
-    assert colors[1] == colors[2] != colors[0]
-
-
 def test_colours_do_not_depend_on_the_other_prototypes_and_are_all_different():
     few = partition_maps(IMAGES[:1], np.array([[[3, 40]]]))
     many = partition_maps(IMAGES[:1], np.arange(64).reshape(1, 8, 8))
@@ -89,33 +63,12 @@ def test_colours_do_not_depend_on_the_other_prototypes_and_are_all_different():
     np.testing.assert_array_equal(shown, [legend[3], legend[40]])
 
 
-def test_images_keep_their_shape():
-    figure = partition_maps(IMAGES, np.zeros((2, 2, 3), int))
-    width, height = figure.get_size_inches()
-    axes = figure.axes[0]
-    inches_a_unit = width / np.ptp(axes.get_xlim()), height / np.ptp(axes.get_ylim())
-    assert inches_a_unit[0] == pytest.approx(inches_a_unit[1])
-    for image in axes.images:
-        left, right, bottom, top = image.get_extent()
-        assert (bottom - top) / (right - left) == pytest.approx(20 / 30)
-
-
 def test_red_is_positive_blue_is_negative_and_zero_is_the_image():
     correlations = np.zeros((2, 2, 2, 1))
     correlations[0, 0], correlations[0, 1] = 0.2, -0.2
     image, heat, other, untinted, _ = pictures(correlation_maps(WHOLE, correlations))
     assert (image == 128).all() and (other == 128).all() and np.abs(untinted - 128).max() <= 1
     assert heat[0, 0, 0] > heat[0, 0, 2] + 80 and heat[-1, 0, 2] > heat[-1, 0, 0] + 80
-
-
-def test_one_scale_for_the_figure():
-    correlations = np.full((2, 3, 3, 2), 0.1)
-    correlations[1] *= [4.0, -2.0]
-    figure = correlation_maps(WHOLE, correlations, prototypes=[1, 0])
-    texts = [text.get_text() for text in figure.axes[0].texts]
-    assert texts == ["prototype 1", "prototype 0", "-0.40", "0", "0.40"]
-    _, weak, same, _, blue, strong = (p[0, 0, 0] - p[0, 0, 2] for p in pictures(figure)[:-1])
-    assert 0 < weak == same < strong and blue < -weak
 
 
 def test_prototypes_that_vary_most_come_first():

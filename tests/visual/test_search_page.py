@@ -6,7 +6,7 @@ from PIL import Image
 
 from gsp_tf.data import read_image
 from gsp_tf.search import image_tile
-from gsp_tf.visual import search_page, write_search_page
+from gsp_tf.visual import write_search_page
 
 
 @pytest.fixture
@@ -46,22 +46,6 @@ def test_pictures_are_small_as_they_are_or_say_why_they_are_missing(picture, wri
     page = write([(picture, [(1, 0.0, "x", str(tmp_path / name)) for name in names])])
     assert "the file is empty" in page and "there is no such file" in page
     assert page.count('<img class="small"') == 1 and page.count("<img") == 2
-
-
-def test_pictures_are_made_one_by_one_up_to_a_bound(picture, write, tmp_path, monkeypatch):
-    made = []
-
-    def tile(path):
-        assert not (tmp_path / "p.html").exists()
-        made.append(path)
-        return image_tile(path)
-
-    monkeypatch.setattr(search_page, "_MOST", 3)
-    found = [(rank, 0.5, "x", str(picture)) for rank in range(1, 6)]
-    page = write([(picture, found), (picture, found[:2])], tile=tile)
-    assert len(made) == page.count("<img") == (1 + 3) + (1 + 2)
-    assert page.count("The nearest 3 of 5 are shown.") == 1
-    assert "Neighbours of 2 images" in page
 
 
 def test_photographs_are_decoded_at_a_fraction(tmp_path):

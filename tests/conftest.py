@@ -1,4 +1,5 @@
 import contextlib
+import ctypes
 import errno
 import gc
 import io
@@ -68,6 +69,15 @@ def default_keras_state():
     yield
     keras.config.set_dtype_policy("float32")
     keras.config.set_image_data_format("channels_last")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def free_memory_is_given_back():
+    """To the system: malloc would keep what compilers and large batches have used."""
+    yield
+    gc.collect()
+    with contextlib.suppress(AttributeError):  # glibc alone has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _kernels_are_kept():

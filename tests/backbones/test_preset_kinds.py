@@ -11,12 +11,9 @@ from gsp_tf import backbones
 IMAGES = np.random.default_rng(1).uniform(0, 255, (2, 32, 32, 3)).astype("float32")
 
 
-@pytest.fixture(params=NETWORKS)
-def preset(request, tmp_path):
-    return str(write_preset(request.param, tmp_path / "preset"))
-
-
-def test_the_last_features_of_every_kind(preset, tmp_path):
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_last_features_of_every_kind_and_whether_batch_normalisation_freezes(kind, tmp_path):
+    preset = str(write_preset(kind, tmp_path / "preset"))
     network = keras_hub.models.Backbone.from_preset(preset)
     network = getattr(network, "vision_encoder", network)
     if "SigLIP" in type(network).__name__:  # an attention head pools its tokens
@@ -35,10 +32,6 @@ def test_the_last_features_of_every_kind(preset, tmp_path):
     np.testing.assert_array_equal(
         keras.models.load_model(tmp_path / "model.keras")(images), features
     )
-
-
-def test_it_is_known_whose_batch_normalisation_freezes(preset):
-    model = backbones.create("hub", (64, 64, 3), "pretrained", preset=preset)
     if backbones.can_freeze_batch_normalization(preset):
         backbones.freeze_batch_normalization(model)
     else:

@@ -52,6 +52,7 @@ MAKERS = {loss.__name__: partial(made, loss) for loss in CLASSES} | {
     ),
     "GroupedLoss of proxies": lambda: losses.GroupedLoss(losses.NormalizedSoftmaxLoss(4), 2),
     "GroupedLoss of boundaries": lambda: losses.GroupedLoss(losses.ClassMarginLoss(4), 2),
+    "HIERLoss": lambda: losses.HIERLoss(num_proxies=128),  # 512 take hundreds of megabytes
 }
 OF_LABELS = [name for name in MAKERS if name != "GroupDiversityLoss"]
 WITHOUT_WEIGHTS = {

@@ -24,7 +24,7 @@ trainer: {trainer}
 ccp: {{proxies_per_class: 2, pool_size: 3, patience: 1}}
 training:
   epochs: 3
-  steps_per_epoch: 4
+  steps_per_epoch: 2
   optimizer: lion
   optimizer_arguments: {{beta_1: 0.8}}
   learning_rate: 0.01

@@ -16,6 +16,9 @@ INSTALLED := $(VENV)/.installed
 COMPLETE := $(VENV)/.complete
 
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist worksteal
+# TensorFlow keeps what it compiles until its process ends: each group has processes of its own.
+COMPILING := tests/layers tests/losses tests/ops tests/papers
+TRAINING := tests/runs tests/training
 ON_EVERY_BACKEND := tests/ops tests/layers tests/losses \
 	tests/training/test_fits_on_backends.py tests/training/test_health.py tests/training/test_chunks.py \
 	tests/test_backends.py::test_values_in_float64_are_those_of_tensorflow \
@@ -51,7 +54,9 @@ demo: $(INSTALLED)
 test: $(COMPLETE)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(PYTEST)
+	$(PYTEST) $(COMPILING)
+	$(PYTEST) $(TRAINING)
+	$(PYTEST) $(addprefix --ignore=,$(COMPILING) $(TRAINING))
 
 test-torch test-jax: test-%: $(COMPLETE)
 	KERAS_BACKEND=$* $(PYTEST) $(ON_EVERY_BACKEND)

@@ -55,17 +55,6 @@ def readable(message, parser, is_typed=False):
     return f"{key} must be {described(hint, action.default)}, received {_value(received[-1]):.200}."
 
 
-def check_patterns(patterns):
-    """Refuses what is not a regular expression."""
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except (re.error, TypeError) as error:
-            raise ValueError(
-                f"A pattern must be a regular expression, received {pattern!r}: {error}."
-            ) from error
-
-
 def described(hint, example=None):
     """Describes the values of a type; `example` illustrates a list."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)

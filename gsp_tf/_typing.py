@@ -19,3 +19,6 @@ Reranking: TypeAlias = Literal[
     "k_reciprocal", "query_expansion", "database_augmentation", "whitening", "transport"
 ]
 """The name of a way to re-rank."""
+
+Solver: TypeAlias = Literal["newton", "fixed_point"]
+"""The solver of the transport of GSP: Newton's iteration, or that of the paper."""

@@ -12,6 +12,8 @@ from local_maps import features_like, randomized
 from loss_examples import EVERY_PAIR_LOSS, LAYERS, with_weights
 
 from gsp_tf import layers, losses, ops
+from gsp_tf._numerics import solve_positive_definite
+from gsp_tf.layers.pooling.optimal_transport import _balanced_transport
 
 LABELS = np.arange(12) % 4
 DRAWN = ("proxy_synthesis",)  # each backend draws its own mixtures
@@ -23,13 +25,13 @@ POSITIVE_DEFINITE = ROOTS @ ROOTS.swapaxes(1, 2) + np.eye(5, dtype="float32")
 OPS = {
     "newton": lambda cost: ops.partial_transport(cost, 0.4, 20.0, mask=MASK),
     "fixed point": lambda cost: ops.partial_transport(cost, 0.4, 3.0, "fixed_point"),
-    "balanced": lambda cost: ops.balanced_transport(cost, np.full((3, 20), 0.05), 10.0),
+    "balanced": lambda cost: _balanced_transport(cost, np.full((3, 20), 0.05), 10.0, 10),
     "two sets": lambda cost: ops.partial_set_transport(cost, 0.5, 10.0),
     "distances": lambda x: ops.pairwise_distances(x),
     "Lipschitz": lambda x: ops.lipschitz_normalize(3 * x),
     # With a penalty of 0.1, float32 rounds by 1e-5 on every backend.
     "ridge": lambda x: ops.ridge_regression(x, 2 * x[..., :2], 1.0),
-    "solved": lambda x: ops.solve_positive_definite(POSITIVE_DEFINITE, x),
+    "solved": lambda x: solve_positive_definite(POSITIVE_DEFINITE, x),
     "GSP": lambda x: ops.generalized_sum_pooling(x, COST[0], 0.3, 5.0),
     "maps": lambda x: ops.attribute_maps(x, COST[0], 0.3, 50.0),
 }

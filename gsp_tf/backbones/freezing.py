@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import keras
 
+from gsp_tf._arguments import check_patterns, idle_patterns
 from gsp_tf._keras import layers_within, weighted_layers
-from gsp_tf._refusals import check_patterns
 from gsp_tf.layers import FrozenBatchNormalization
 
 
@@ -73,7 +73,7 @@ def freeze_layers(model: keras.Model, patterns: Sequence[str]) -> None:
     """
     check_patterns(patterns)
     layers = weighted_layers(model)
-    idle = [p for p in patterns if not any(re.search(p, path) for path, _ in layers)]
+    idle = idle_patterns(patterns, (path for path, _ in layers))
     if idle:
         raise ValueError(
             f"The patterns {idle} match none of the layers with weights of {model.name}: "

@@ -6,17 +6,17 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_at_least, check_sizes
 from gsp_tf._backend import softplus
+from gsp_tf._numerics import at_least_float32, scaled_back, scaled_down
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import (
     DataFormat,
     InitializerLike,
     LocalFeatureLayer,
     at_positions,
-    check_loss_weights,
-    check_sizes,
 )
-from gsp_tf.ops import at_least_float32, prototype_diversity, scaled_back, scaled_down
+from gsp_tf.ops import prototype_diversity
 
 _LARGEST = 1e30
 
@@ -80,7 +80,7 @@ class CodedResidualTransform(LocalFeatureLayer):
         check_sizes(
             num_prototypes=num_prototypes, embedding_dim=embedding_dim, hidden_dim=hidden_dim
         )
-        check_loss_weights(diversity_weight=diversity_weight)
+        check_at_least(0, diversity_weight=diversity_weight)
         self.num_prototypes = num_prototypes
         self.embedding_dim = embedding_dim
         self.hidden_dim = hidden_dim

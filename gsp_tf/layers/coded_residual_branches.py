@@ -4,16 +4,11 @@ from typing import Any
 
 import keras
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.batch_losses import add_batch_loss
 from gsp_tf.layers.coded_residual import CodedResidualTransform
-from gsp_tf.layers.local_features import (
-    DataFormat,
-    InitializerLike,
-    LocalFeatureLayer,
-    check_loss_weights,
-    check_pair,
-)
+from gsp_tf.layers.local_features import DataFormat, InitializerLike, LocalFeatureLayer, check_pair
 from gsp_tf.ops import similarity_consistency
 
 
@@ -81,7 +76,7 @@ class CodedResidualBranches(LocalFeatureLayer):
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_pair(num_prototypes=num_prototypes, embedding_dim=embedding_dim)
-        check_loss_weights(consistency_weight=consistency_weight)
+        check_at_least(0, consistency_weight=consistency_weight)
         self.num_prototypes = tuple(num_prototypes)
         self.embedding_dim = tuple(embedding_dim)
         self.hidden_dim = hidden_dim

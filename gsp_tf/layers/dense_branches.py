@@ -4,9 +4,10 @@ from typing import Any
 
 import keras
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._config import constructor_config
 from gsp_tf.layers.batch_losses import add_batch_loss
-from gsp_tf.layers.local_features import check_loss_weights, check_pair
+from gsp_tf.layers.local_features import check_pair
 from gsp_tf.ops import similarity_consistency
 
 
@@ -41,7 +42,7 @@ class DenseBranches(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         check_pair(embedding_dim=embedding_dim)
-        check_loss_weights(consistency_weight=consistency_weight)
+        check_at_least(0, consistency_weight=consistency_weight)
         self.embedding_dim = tuple(embedding_dim)
         self.consistency_weight = consistency_weight
         self.first, self.second = (

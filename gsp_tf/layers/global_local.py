@@ -6,10 +6,11 @@ from typing import Any, Literal
 import keras
 from keras import ops, tree
 
+from gsp_tf._arguments import check_sizes
+from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, LocalFeatureLayer, check_sizes
+from gsp_tf.layers.local_features import DataFormat, LocalFeatureLayer
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
-from gsp_tf.ops import at_least_float32
 
 _HEADS = {
     "both": ("global", "local"),

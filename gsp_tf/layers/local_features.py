@@ -5,9 +5,10 @@ from typing import Any, Literal, TypeAlias
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_choice, check_sizes
 from gsp_tf._config import constructor_config
+from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
-from gsp_tf.ops import at_least_float32
 
 DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
 InitializerLike: TypeAlias = str | keras.initializers.Initializer
@@ -34,11 +35,7 @@ class LocalFeatureLayer(keras.layers.Layer):
     def __init__(self, data_format: DataFormat | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         data_format = data_format or keras.config.image_data_format()
-        if data_format not in ("channels_last", "channels_first"):
-            raise ValueError(
-                'data_format must be "channels_last" or "channels_first", '
-                f"received {data_format!r}."
-            )
+        check_choice("data_format", data_format, DataFormat)
         self.data_format = data_format
 
     def num_channels(self, input_shape: tuple[int | None, ...]) -> int:
@@ -98,20 +95,6 @@ def at_positions(values, positions):
     return ops.reshape(values, (ops.shape(values)[0], *positions, *values.shape[2:]))
 
 
-def check_sizes(**sizes):
-    """Refuse a named size that is not an integer of at least 1."""
-    for name, size in sizes.items():
-        if size != int(size) or size < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, received {size}.")
-
-
-def check_positive(**values):
-    """Refuse a named value that is not positive and finite."""
-    for name, value in values.items():
-        if not 0.0 < value < float("inf"):
-            raise ValueError(f"{name} must be positive and finite, received {value}.")
-
-
 def check_pair(**pairs):
     """Refuse a named value that is not a pair of sizes."""
     for name, pair in pairs.items():
@@ -119,10 +102,3 @@ def check_pair(**pairs):
             raise ValueError(f"{name} must be a pair, one for each branch, received {pair!r}.")
         for size in pair:
             check_sizes(**{name: size})
-
-
-def check_loss_weights(**weights):
-    """Refuse a named loss weight that is negative."""
-    for name, weight in weights.items():
-        if not weight >= 0:
-            raise ValueError(f"{name} must not be negative, received {weight}.")

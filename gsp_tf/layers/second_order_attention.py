@@ -7,15 +7,15 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import check_sizes
+from gsp_tf._numerics import at_least_float32, masked_softmax, scaled_back, scaled_down
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import (
     DataFormat,
     LocalFeatureLayer,
     at_positions,
-    check_sizes,
     with_finite_variance,
 )
-from gsp_tf.ops import at_least_float32, masked_softmax, scaled_back, scaled_down
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from typing import Any, get_args
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,8 +10,8 @@ from keras import ops
 
 from gsp_tf._backend import available, checked
 from gsp_tf._integers import integers
+from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Relation, Tensor
-from gsp_tf.ops import at_least_float32
 
 _WHOLE_BELOW = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**53}
 
@@ -45,28 +45,6 @@ def check_inputs(
             labels = ops.cast(ops.clip(labels, 0, num_classes - 1), "int32")
     is_finite = ops.all(ops.isfinite(embeddings))
     return labels, embeddings, ops.all(ops.stack([is_finite, *(is_met for is_met, *_ in rules)]))
-
-
-def check_choice(name: str, value: Any, choices: Any) -> None:
-    """Raise ValueError unless the value of an argument is one of those of a `Literal`."""
-    if value not in get_args(choices):
-        accepted = ", ".join(get_args(choices))
-        raise ValueError(f"{name} must be one of {accepted}, received {value!r}.")
-
-
-def check_positive(**numbers: float) -> None:
-    """Raise ValueError unless the arguments of these names are positive."""
-    for name, number in numbers.items():
-        if not number > 0:
-            raise ValueError(f"{name} must be positive, received {number}.")
-
-
-def check_at_least(least: float, **numbers: float) -> None:
-    """Raise ValueError unless the arguments of these names are at least so large."""
-    for name, number in numbers.items():
-        if not number >= least:
-            bound = f"be at least {least}" if least else "not be negative"
-            raise ValueError(f"{name} must {bound}, received {number}.")
 
 
 def nan_unless(is_valid: Tensor, loss: Tensor) -> Tensor:

@@ -6,9 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._config import Guarded, constructor_config, restored
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_at_least, check_inputs, nan_unless
+from gsp_tf.losses._inputs import check_inputs, nan_unless
 
 _NOT_GIVEN = object()
 

@@ -3,8 +3,8 @@
 from keras import ops
 
 from gsp_tf._backend import rounded
+from gsp_tf._numerics import safe_sqrt
 from gsp_tf._typing import Tensor
-from gsp_tf.ops import safe_sqrt
 
 
 def log_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:

@@ -7,7 +7,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_relation
 from gsp_tf._config import Guarded, constructor_config, restored
+from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Relation, Tensor
 from gsp_tf.losses._inputs import as_float_tensor, check_inputs, nan_unless
 from gsp_tf.losses._layer import LossLayer, check_regularizer
@@ -15,7 +17,7 @@ from gsp_tf.losses._pairs import Pairs, Terms, is_graded
 from gsp_tf.losses.distances import as_distance
 from gsp_tf.losses.miners import Miner, TripletMiner
 from gsp_tf.losses.reduction import Reduction, ReductionName, as_reduction
-from gsp_tf.ops import at_least_float32, check_relation, l2_normalize
+from gsp_tf.ops import l2_normalize
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

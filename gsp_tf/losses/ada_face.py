@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._inputs import check_positive
+from gsp_tf._arguments import check_positive, check_share
 from gsp_tf.losses._proxy import ProxyLayer, cross_entropies, own_class_mask
 from gsp_tf.losses.reduction import Reduction, ReductionName
 
@@ -67,8 +67,7 @@ class AdaFaceLoss(ProxyLayer):
     ) -> None:
         super().__init__(num_classes, reduction, **kwargs)
         check_positive(scale=scale)
-        if not 0 <= momentum <= 1:
-            raise ValueError(f"momentum must lie in 0 to 1, received {momentum}.")
+        check_share(momentum=momentum)
         self.margin = margin
         self.concentration = concentration
         self.scale = scale

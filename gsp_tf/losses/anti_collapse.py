@@ -5,8 +5,8 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_choice, check_positive
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_choice, check_positive
 from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper
 from gsp_tf.ops import l2_normalize
 

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._config import is_zero
-from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses.distances import Distance, DistanceName

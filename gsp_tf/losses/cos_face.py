@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_positive
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
 from gsp_tf.losses.reduction import Reduction, ReductionName
 

@@ -5,9 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._backend import assign_rows, available
 from gsp_tf._config import is_zero
-from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.ops import l2_normalize
 

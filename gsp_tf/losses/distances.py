@@ -7,9 +7,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._backend import custom_gradient
 from gsp_tf._config import Guarded, constructor_config
+from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
-from gsp_tf.ops import l2_normalize, lp_distances, pairwise_distances
+from gsp_tf.ops import l2_normalize, pairwise_distances
 
 DistanceName = Literal[
     "euclidean",
@@ -145,11 +147,51 @@ class LpDistance(Distance):
         if self.p == self.power == 2:
             return pairwise_distances(x, y, squared=True, where=where)
         of_two = self.p == 2
-        distances = pairwise_distances(x, y, where=where) if of_two else lp_distances(x, y, self.p)
+        distances = pairwise_distances(x, y, where=where) if of_two else _lp_distances(x, y, self.p)
         if self.power == 1:
             return distances
         coincident = distances == 0
         return ops.where(coincident, 0.0, ops.where(coincident, 1.0, distances) ** self.power)
+
+
+def _lp_distances(x, y, p):
+    """`(Σ_k |x_ik - y_jk|^p)^(1/p)` `(a, b)` of rows, with zero gradient at coincident points."""
+    # One dimension is added at a time, in the gradient too, so that no more than a few matrices of
+    # the size of the result are held.
+    x, y = at_least_float32(x, y)
+    num_dimensions = x.shape[-1]
+
+    @custom_gradient
+    def distances(x, y):
+        x, y = ops.transpose(x), ops.transpose(y)
+
+        def fold(step):
+            def body(k, total):
+                difference = ops.take(x, k, axis=0)[:, None] - ops.take(y, k, axis=0)[None, :]
+                return step(total, ops.abs(difference))
+
+            start = ops.zeros_like(x[0][:, None] + y[0][None, :])
+            return ops.fori_loop(0, num_dimensions, body, start)
+
+        largest = fold(ops.maximum)  # powers of larger numbers than 1 could overflow
+        scale = ops.where(largest > 0, largest, 1.0)
+        powers = fold(lambda total, difference: total + (difference / scale) ** p)
+        found = largest * powers ** (1.0 / p)
+
+        def gradient(upstream):
+            norm = ops.where(found > 0, found, 1.0)
+
+            def of_dimension(rows):
+                difference = rows[0][:, None] - rows[1][None, :]
+                share = (ops.abs(difference) / norm) ** (p - 1.0)
+                slopes = upstream * ops.sign(difference) * share
+                return ops.sum(slopes, axis=1), -ops.sum(slopes, axis=0)
+
+            return tuple(map(ops.transpose, ops.map(of_dimension, (x, y))))
+
+        return (found,), gradient
+
+    return distances(x, y)[0]
 
 
 def check_powers(p: float, power: float) -> None:

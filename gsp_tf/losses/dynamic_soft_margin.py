@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._inputs import check_at_least
+from gsp_tf._arguments import check_at_least, check_share
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked
@@ -55,8 +55,7 @@ class DynamicSoftMarginLoss(LossLayer):
         if not min_value < 0:
             raise ValueError(f"min_value must be negative, received {min_value}.")
         check_at_least(2, num_bins=num_bins)
-        if not 0 <= momentum <= 1:
-            raise ValueError(f"momentum must lie in 0 to 1, received {momentum}.")
+        check_share(momentum=momentum)
         self.min_value = min_value
         self.num_bins = num_bins
         self.momentum = momentum

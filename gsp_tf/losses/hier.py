@@ -6,11 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_at_least, check_positive
 from gsp_tf._integers import checked_seed
+from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses.reduction import weighted_mean
-from gsp_tf.ops import at_least_float32, l2_normalize, pairwise_distances
+from gsp_tf.ops import l2_normalize, pairwise_distances
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -71,16 +73,14 @@ class HIERLoss(LossLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if not (temperature > 0 and clip_radius > 0 and curvature >= 0):
-            raise ValueError(
-                "temperature and clip_radius must be positive and curvature not negative, "
-                f"received {temperature}, {clip_radius} and {curvature}."
-            )
-        if min(num_proxies, num_neighbors, triplets_per_anchor) < 1:
-            raise ValueError(
-                "num_proxies, num_neighbors and triplets_per_anchor must be at least 1, received "
-                f"{num_proxies}, {num_neighbors} and {triplets_per_anchor}."
-            )
+        check_positive(temperature=temperature, clip_radius=clip_radius)
+        check_at_least(0, curvature=curvature)
+        check_at_least(
+            1,
+            num_proxies=num_proxies,
+            num_neighbors=num_neighbors,
+            triplets_per_anchor=triplets_per_anchor,
+        )
         self.num_proxies = num_proxies
         self.margin = margin
         self.temperature = temperature

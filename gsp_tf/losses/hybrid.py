@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
 from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss

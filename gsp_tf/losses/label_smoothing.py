@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import check_share
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, SoftmaxWrapper, cross_entropies
 
@@ -49,8 +50,7 @@ class LabelSmoothing(SoftmaxWrapper):
         **kwargs: Any,
     ) -> None:
         super().__init__(proxy_loss, **kwargs)
-        if not 0 <= smoothing <= 1:
-            raise ValueError(f"smoothing must lie in 0 to 1, received {smoothing}.")
+        check_share(smoothing=smoothing)
         if super_classes is not None and len(super_classes) != proxy_loss.num_classes:
             raise ValueError(
                 f"super_classes needs one number for each of the {proxy_loss.num_classes} classes, "

@@ -6,10 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._inputs import check_positive
+from gsp_tf._arguments import check_positive
+from gsp_tf._numerics import safe_sqrt
 from gsp_tf.losses._proxy import ProxyLayer, cross_entropies, own_class_mask
 from gsp_tf.losses.reduction import Reduction, ReductionName
-from gsp_tf.ops import safe_sqrt
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

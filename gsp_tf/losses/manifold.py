@@ -5,11 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._inputs import check_at_least
+from gsp_tf._arguments import check_at_least
+from gsp_tf._numerics import solve_positive_definite
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._log_sums import log1p_sum_exp
 from gsp_tf.losses._proxy import own_class_mask
-from gsp_tf.ops import l2_normalize, solve_positive_definite
+from gsp_tf.ops import l2_normalize
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_at_least, check_choice, check_positive
 from gsp_tf._backend import available, segment_sum
 from gsp_tf._config import Guarded, constructor_config, elementary
 from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_at_least, check_choice, check_positive
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked, smallest_above, weight_at, weight_below
 from gsp_tf.ops import pairwise_distances

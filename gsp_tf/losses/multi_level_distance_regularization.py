@@ -7,9 +7,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._backend import available
 from gsp_tf._config import constructor_config
-from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.ops import pairwise_distances
 

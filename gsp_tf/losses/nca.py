@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import keras
 
-from gsp_tf.losses._inputs import check_positive
+from gsp_tf._arguments import check_positive
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName

@@ -6,8 +6,8 @@ from typing import Literal
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_choice
 from gsp_tf._backend import argmax, softplus
-from gsp_tf.losses._inputs import check_choice
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName, Euclidean

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.losses._inputs import check_at_least, check_positive
+from gsp_tf._arguments import check_at_least, check_positive
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._proxy import ProxyLayer
 from gsp_tf.ops import l2_normalize

@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
+from gsp_tf._arguments import check_positive
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._proxy import SoftmaxProxyLoss
 from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.reduction import Reduction, ReductionName

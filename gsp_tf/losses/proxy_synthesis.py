@@ -6,9 +6,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_positive, check_share
 from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper
 from gsp_tf.ops import l2_normalize
 
@@ -59,8 +59,7 @@ class ProxySynthesis(ProxyWrapper):
     ) -> None:
         super().__init__(proxy_loss, **kwargs)
         check_positive(alpha=alpha)
-        if not 0 <= ratio <= 1:
-            raise ValueError(f"ratio must lie in [0, 1], received {ratio}.")
+        check_share(ratio=ratio)
         self.alpha = alpha
         self.ratio = ratio
         self.seed = seed

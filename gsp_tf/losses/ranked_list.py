@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from gsp_tf.losses._inputs import check_at_least
+from gsp_tf._arguments import check_at_least, check_share
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs, Terms
@@ -53,8 +53,7 @@ class RankedListLoss(PairLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.imbalance <= 1:
-            raise ValueError(f"imbalance must lie in 0 to 1, received {self.imbalance}.")
+        check_share(imbalance=self.imbalance)
         check_at_least(
             0,
             negative_temperature=self.negative_temperature,

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_choice
 from gsp_tf._config import Guarded, constructor_config
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_choice
 
 ReductionName = Literal["mean", "nonzero_mean", "sum", "mean_per_anchor", "none"]
 

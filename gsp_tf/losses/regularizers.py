@@ -6,12 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._backend import absolute
 from gsp_tf._config import Guarded, constructor_config
+from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses.distances import check_powers
-from gsp_tf.ops import at_least_float32, l2_normalize, pairwise_distances
+from gsp_tf.ops import l2_normalize, pairwise_distances
 
 
 @dataclass(eq=False)

@@ -5,9 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._backend import checked
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_at_least, label_tensor, nan_unless
+from gsp_tf.losses._inputs import label_tensor, nan_unless
 from gsp_tf.losses._layer import LossLayer
 
 

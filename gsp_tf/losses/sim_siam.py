@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_at_least
 from gsp_tf.losses._views import TwoViewLoss
 from gsp_tf.ops import l2_normalize
 

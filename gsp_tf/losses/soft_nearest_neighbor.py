@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_positive
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_positive
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs, Terms

@@ -5,10 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_at_least, check_positive
 from gsp_tf._backend import rounded
 from gsp_tf._config import is_zero
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._inputs import check_at_least, check_positive
 from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
 from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.reduction import Reduction, ReductionName

@@ -5,11 +5,11 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from gsp_tf.losses._inputs import check_at_least, check_positive
+from gsp_tf._arguments import check_at_least, check_choice, check_positive
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.ops import ridge_regression
 
-_REDUCTIONS = ["mean", "sum_of_means"]
+_Reduction = Literal["mean", "sum_of_means"]
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -62,14 +62,13 @@ class ZeroShotLoss(LossLayer):
         embedding_dim: int,
         ridge: float = 0.05,
         scale: float = 9.5,
-        reduction: Literal["mean", "sum_of_means"] = "mean",
+        reduction: _Reduction = "mean",
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, **kwargs)
         check_at_least(1, embedding_dim=embedding_dim)
         check_positive(ridge=ridge)
-        if reduction not in _REDUCTIONS:
-            raise ValueError(f"reduction must be one of {_REDUCTIONS}, received {reduction!r}.")
+        check_choice("reduction", reduction, _Reduction)
         self.embedding_dim = embedding_dim
         self.ridge = ridge
         self.scale = scale

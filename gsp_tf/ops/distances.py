@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._backend import available, custom_gradient
+from gsp_tf._backend import available
+from gsp_tf._numerics import at_least_float32, safe_sqrt
 from gsp_tf._typing import Tensor
-from gsp_tf.ops.normalization import at_least_float32
 
 _NEAR = 1024.0 * float(np.finfo("float32").eps)
 
@@ -76,23 +76,6 @@ def pairwise_distances(
     return safe_sqrt(square_distances) * unit
 
 
-def safe_sqrt(x: Tensor) -> Tensor:
-    """Square roots with zero gradient at 0; those of negative numbers are 0 too.
-
-    Args:
-        x: float tensor of any shape.
-
-    Returns:
-        tensor of the same shape.
-
-    Example:
-        >>> safe_sqrt(ops.array([4.0, 0.0, -1e-9])).numpy().tolist()
-        [2.0, 0.0, 0.0]
-    """
-    is_zero = x <= 0
-    return ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, x)))
-
-
 def _largest(x):
     """The largest magnitude in each matrix `(..., 1, 1)`; 0 without any."""
     row = [[0, 0]] * (len(x.shape) - 2) + [[0, 1], [0, 0]]  # of zeros
@@ -112,70 +95,3 @@ def relative_rounding(x):
     """Rounding error of a squared distance, relative to the sum of its two squared norms."""
     epsilon = float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
     return max(4.0, math.sqrt(x.shape[-1]) / 2.0) * epsilon
-
-
-def lp_distances(x: Tensor, y: Tensor | None = None, p: float = 1.0) -> Tensor:
-    """Minkowski distance `(Σ_k |x_ik - y_jk|^p)^(1/p)` of every row of `x` to every row of `y`.
-
-    One dimension is added at a time, in the gradient too, so that no more than a few matrices of
-    the size of the result are held. The gradient is zero at coincident points. With `p=2` it is
-    `pairwise_distances`.
-
-    Args:
-        x: float tensor `(a, D)`.
-        y: float tensor `(b, D)`; `x` if `None`.
-        p: order of the norm, a finite number of at least 1.
-
-    Returns:
-        tensor `(a, b)`, float64 for float64 inputs, float32 otherwise.
-
-    Raises:
-        ValueError: if p is out of range, or if the two last dimensions differ.
-
-    Example:
-        >>> lp_distances([[0.0, 0.0], [3.0, -4.0]]).numpy().tolist()
-        [[0.0, 7.0], [7.0, 0.0]]
-    """
-    if not 1 <= p < math.inf:
-        raise ValueError(f"p must be a finite number of at least 1, received {p}.")
-    if p == 2:
-        return pairwise_distances(x, y)
-    x, y = at_least_float32(x, x if y is None else y)
-    if x.shape[-1] != y.shape[-1]:
-        raise ValueError(
-            "lp_distances needs x (a, D) and y (b, D) with the same D, "
-            f"received shapes {tuple(x.shape)} and {tuple(y.shape)}."
-        )
-    num_dimensions = x.shape[-1]
-
-    @custom_gradient
-    def distances(x, y):
-        x, y = ops.transpose(x), ops.transpose(y)
-
-        def fold(step):
-            def body(k, total):
-                difference = ops.take(x, k, axis=0)[:, None] - ops.take(y, k, axis=0)[None, :]
-                return step(total, ops.abs(difference))
-
-            start = ops.zeros_like(x[0][:, None] + y[0][None, :])
-            return ops.fori_loop(0, num_dimensions, body, start)
-
-        largest = fold(ops.maximum)  # powers of larger numbers than 1 could overflow
-        scale = ops.where(largest > 0, largest, 1.0)
-        powers = fold(lambda total, difference: total + (difference / scale) ** p)
-        found = largest * powers ** (1.0 / p)
-
-        def gradient(upstream):
-            norm = ops.where(found > 0, found, 1.0)
-
-            def of_dimension(rows):
-                difference = rows[0][:, None] - rows[1][None, :]
-                share = (ops.abs(difference) / norm) ** (p - 1.0)
-                slopes = upstream * ops.sign(difference) * share
-                return ops.sum(slopes, axis=1), -ops.sum(slopes, axis=0)
-
-            return tuple(map(ops.transpose, ops.map(of_dimension, (x, y))))
-
-        return (found,), gradient
-
-    return distances(x, y)[0]

@@ -6,8 +6,8 @@ from functools import partial
 from keras import ops
 
 from gsp_tf._backend import argmax, compiled
+from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
-from gsp_tf.ops.normalization import at_least_float32
 
 
 def greedy_k_center(pool: Tensor, centers: Tensor, k: int) -> Tensor:

@@ -1,10 +1,9 @@
-"""Linear systems by Cholesky factorisations."""
+"""Ridge regression in closed form."""
 
 from keras import ops
 
-from gsp_tf._backend import custom_gradient
+from gsp_tf._numerics import at_least_float32, solve_positive_definite
 from gsp_tf._typing import Tensor
-from gsp_tf.ops.normalization import at_least_float32
 
 
 def ridge_regression(inputs: Tensor, targets: Tensor, ridge: float) -> Tensor:
@@ -39,47 +38,3 @@ def ridge_regression(inputs: Tensor, targets: Tensor, ridge: float) -> Tensor:
     gram = ops.matmul(transposed, inputs)
     identity = ops.eye(inputs.shape[-1], dtype=gram.dtype)
     return solve_positive_definite(gram + ridge * identity, ops.matmul(transposed, targets))
-
-
-def solve_positive_definite(matrix: Tensor, right: Tensor) -> Tensor:
-    """Solution of `A X = B` by a Cholesky factorisation.
-
-    The gradient solves with the same factor, `g_B = A^-1 g_X` and `g_A = -g_B Xᵀ`, and does not
-    differentiate the factorisation. A non-finite matrix gives a NaN solution.
-
-    Args:
-        matrix: A, float tensor `(..., n, n)`, symmetric and positive definite.
-        right: B, float tensor `(..., n, k)`.
-
-    Returns:
-        tensor X `(..., n, k)`.
-
-    Example:
-        >>> solve_positive_definite([[2.0, 0.0], [0.0, 4.0]], [[1.0], [1.0]]).numpy().tolist()
-        [[0.5], [0.25]]
-    """
-
-    matrix, right = at_least_float32(matrix, right)
-
-    @custom_gradient
-    def solve(matrix, right):
-        # A factorisation of a non-finite matrix stops the program on some backends. Here NaN passes
-        # through, so that the trainer can notice it.
-        finite = ops.all(ops.isfinite(matrix), axis=(-1, -2), keepdims=True)
-        identity = ops.eye(ops.shape(matrix)[-1], dtype=matrix.dtype)
-        factor = ops.cholesky(ops.where(finite, matrix, identity))
-
-        def solved(right):
-            half = ops.solve_triangular(factor, right, lower=True)
-            return ops.solve_triangular(ops.swapaxes(factor, -1, -2), half, lower=False)
-
-        solution = ops.where(finite, solved(right), float("nan"))
-
-        def gradient(upstream):
-            through_right = solved(upstream)
-            through_matrix = -ops.matmul(through_right, ops.swapaxes(solution, -1, -2))
-            return through_matrix, through_right
-
-        return (solution,), gradient
-
-    return solve(matrix, right)[0]

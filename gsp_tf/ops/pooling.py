@@ -1,95 +1,20 @@
-"""Weighted sums and means of sets of vectors, and their weights."""
+"""Generalized sum pooling as one operation (Gürbüz, Şener, Alatan, ICCV 2023)."""
 
 import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import check_transport
 from gsp_tf._backend import after, custom_gradient, rounded
-from gsp_tf._typing import Tensor
+from gsp_tf._numerics import at_least_float32, softmax
+from gsp_tf._typing import Solver, Tensor
 from gsp_tf.ops.distances import relative_rounding
-from gsp_tf.ops.normalization import at_least_float32, lipschitz_normalize
+from gsp_tf.ops.normalization import lipschitz_normalize
 from gsp_tf.ops.transport import (
-    Solver,
-    check_transport,
     presence,
-    softmax,
     taken_and_left,
     through_solution,
 )
-
-_SMALLEST = 1e-6
-
-
-def average_weights(features: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Weights of average pooling: 1/n for the n features present, 0 for the others.
-
-    Args:
-        features: float tensor `(B, n, C)`.
-        mask: optional boolean mask `(B, n)`.
-
-    Returns:
-        float tensor `(B, n)`; each row sums to 1, or to 0 if no feature is present.
-
-    Example:
-        >>> import numpy as np
-        >>> average_weights(np.ones((1, 3, 2), "float32"), [[True, True, False]]).numpy()
-        array([[0.5, 0.5, 0. ]], dtype=float32)
-    """
-    present = ops.ones_like(features[..., 0])
-    if mask is not None:
-        present = ops.cast(mask, present.dtype)
-    return present / ops.maximum(ops.sum(present, axis=-1, keepdims=True), 1.0)
-
-
-def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the last axis that gives no share to entries left out by the mask.
-
-    Args:
-        scores: float tensor `(..., n)`.
-        mask: optional boolean tensor that broadcasts to `(..., n)`, False for entries left out.
-
-    Returns:
-        tensor `(..., n)`, float64 for float64 inputs, float32 otherwise; each row sums to 1, or to
-        0 if all its entries are left out.
-
-    Example:
-        >>> masked_softmax([0.0, 0.0, 9.0], [True, True, False]).numpy().tolist()
-        [0.5, 0.5, 0.0]
-    """
-    scores = rounded(at_least_float32(scores))
-    if mask is None:
-        return ops.exp(ops.log_softmax(scores, axis=-1))
-    mask = ops.cast(mask, "bool")
-    scores = ops.where(mask, scores, float(np.finfo("float32").min))
-    return ops.where(mask, ops.exp(ops.log_softmax(scores, axis=-1)), 0.0)
-
-
-def generalized_mean(x: Tensor, p: Tensor | float, weights: Tensor) -> Tensor:
-    """Weighted power mean of each channel, `(Σ_j w_j max(x_j, 1e-6)^p)^(1/p)`.
-
-    It is computed on `x / max_j x_j`, so that the powers neither overflow nor all vanish.
-
-    Args:
-        x: float tensor `(..., n, C)`, at least float32.
-        p: scalar power > 0; 1 gives the mean, infinity the maximum.
-        weights: float tensor `(..., n)`; each row sums to 1, or to 0 for a set without elements.
-
-    Returns:
-        tensor `(..., C)`; 0 for a set without elements.
-
-    Example:
-        >>> generalized_mean([[3.0], [5.0]], 2.0, [0.5, 0.5]).numpy().round(3).tolist()
-        [4.123]
-    """
-    weights = ops.expand_dims(ops.convert_to_tensor(weights), -1)
-    present = weights > 0
-    x = ops.maximum(ops.where(present, x, 0.0), _SMALLEST)
-    # The mean scales with x, so the choice of unit does not affect it and needs no gradient.
-    unit = ops.stop_gradient(ops.max(x, axis=-2, keepdims=True))
-    mean_power = ops.sum(weights * ops.power(x / unit, p), axis=-2)
-    is_empty = ops.logical_not(ops.any(present, axis=-2))
-    mean = ops.power(ops.where(is_empty, 1.0, mean_power), 1.0 / p)
-    return ops.where(is_empty, 0.0, unit[..., 0, :] * mean)
 
 
 def generalized_sum_pooling(

@@ -4,9 +4,11 @@ from typing import Literal
 
 from keras import ops
 
+from gsp_tf._arguments import check_choice
 from gsp_tf._backend import absolute
+from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
-from gsp_tf.ops.normalization import at_least_float32, l2_normalize
+from gsp_tf.ops.normalization import l2_normalize
 
 
 def prototype_diversity(prototypes: Tensor) -> Tensor:
@@ -62,8 +64,7 @@ def similarity_consistency(
         >>> float(similarity_consistency([[1.0, 0.0], [0.0, 1.0]], [[2.0], [2.0]], "sum"))
         2.0
     """
-    if reduction not in ("mean", "sum"):
-        raise ValueError(f'reduction must be "mean" or "sum", received {reduction!r}.')
+    check_choice("reduction", reduction, Literal["mean", "sum"])
     a, b = at_least_float32(a, b)
     known = None not in (a.shape[0], b.shape[0])
     if len(a.shape) != 2 or len(b.shape) != 2 or (known and a.shape[0] != b.shape[0]):

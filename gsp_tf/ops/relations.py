@@ -1,17 +1,13 @@
 """How much the labels of two samples have in common."""
 
-from typing import get_args
-
 import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import check_relation
 from gsp_tf._backend import checked
+from gsp_tf._numerics import at_least_float32, safe_sqrt
 from gsp_tf._typing import Relation, Tensor
-from gsp_tf.ops.distances import safe_sqrt
-from gsp_tf.ops.normalization import at_least_float32
-
-_NAMES = get_args(get_args(Relation)[0])
 
 
 def label_relation(x: Tensor, y: Tensor, relation: Relation) -> Tensor:
@@ -62,26 +58,6 @@ def label_relation(x: Tensor, y: Tensor, relation: Relation) -> Tensor:
     # The sums of equal vectors may be rounded differently.
     rounding = 64.0 * float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
     return ops.where(ratio > 1.0 - rounding, 1.0, ratio)
-
-
-def check_relation(relation: Relation) -> None:
-    """Raise ValueError for what is neither the name of a relation nor a function.
-
-    Args:
-        relation: as in `label_relation`.
-
-    Example:
-        >>> check_relation("all")
-        Traceback (most recent call last):
-            ...
-        ValueError: relation must be one of equal, any, jaccard, cosine, or a function of the labels
-        of anchors and references, received 'all'.
-    """
-    if not callable(relation) and relation not in _NAMES:
-        raise ValueError(
-            f"relation must be one of {', '.join(_NAMES)}, or a function of the labels of anchors "
-            f"and references, received {relation!r}."
-        )
 
 
 def _of_function(relation, x, y):

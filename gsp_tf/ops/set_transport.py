@@ -7,11 +7,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import check_at_least, check_transport
 from gsp_tf._backend import concrete, custom_gradient, rounded
+from gsp_tf._numerics import at_least_float32, solve_positive_definite
 from gsp_tf._typing import Tensor
-from gsp_tf.ops.linear_systems import solve_positive_definite
-from gsp_tf.ops.normalization import at_least_float32
-from gsp_tf.ops.transport import check_transport
 
 _FIRST_SPREAD = 4.0  # range of ε c at the start
 _CLOSE = 0.1  # error over mass, below which ε doubles
@@ -77,9 +76,8 @@ def partial_set_transport(
         >>> rows.numpy().round(2).tolist(), columns.numpy().round(2).tolist()
         ([0.0, 0.16, 0.33], [0.17, 0.33])
     """
-    check_transport(transport_ratio, entropy_smoothing, "newton")
-    if max_iterations < 1:
-        raise ValueError(f"max_iterations must be at least 1, received {max_iterations}.")
+    check_transport(transport_ratio, entropy_smoothing)
+    check_at_least(1, max_iterations=max_iterations)
     weights = [w for w in (row_weights, column_weights) if w is not None]
     cost, *weights = at_least_float32(cost, *weights) if weights else [at_least_float32(cost)]
     rows = _weights(cost[..., 0], None if row_weights is None else weights[0])

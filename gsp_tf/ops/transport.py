@@ -1,18 +1,16 @@
-"""Entropy-smoothed optimal transport of part of the mass and of all of it."""
+"""Entropy-smoothed optimal transport of part of the mass."""
 
 import math
 import warnings
-from typing import Literal, TypeAlias
 
 import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import check_at_least, check_transport
 from gsp_tf._backend import concrete, custom_gradient, rounded, softplus
-from gsp_tf._typing import Tensor
-from gsp_tf.ops.normalization import at_least_float32
-
-Solver: TypeAlias = Literal["newton", "fixed_point"]
+from gsp_tf._numerics import at_least_float32, softmax
+from gsp_tf._typing import Solver, Tensor
 
 _NEWTON_ITERATIONS = 60
 _FIXED_POINT_ITERATIONS = 100
@@ -67,8 +65,8 @@ def partial_transport(
         [[0.25, 0.0, 0.25, 0.0]]
     """
     check_transport(transport_ratio, entropy_smoothing, solver)
-    if max_iterations is not None and max_iterations < 1:
-        raise ValueError(f"max_iterations must be at least 1, received {max_iterations}.")
+    if max_iterations is not None:
+        check_at_least(1, max_iterations=max_iterations)
     cost = at_least_float32(cost)
     present, n = presence(cost[..., 0, :], mask)
 
@@ -93,13 +91,6 @@ def partial_transport(
         return (residual, plan), gradient
 
     return transport(cost)
-
-
-def softmax(logits, axis=-1):
-    """Softmax, without Keras' warning about an axis of size 1."""
-    if logits.shape[axis] == 1:
-        return ops.exp(logits - logits)
-    return ops.softmax(logits, axis=axis)
 
 
 def presence(features, mask):
@@ -141,30 +132,6 @@ def through_solution(g_p, taken, left):
         ops.sum(g_p * h, axis=-1, keepdims=True), ops.sum(h, axis=-1, keepdims=True)
     )
     return h * (g_p - mean)
-
-
-def check_transport(transport_ratio: float, entropy_smoothing: float, solver: str) -> None:
-    """Refuse parameters for which (P2) or its solver is not defined.
-
-    Args:
-        transport_ratio: μ, must lie in (0, 1].
-        entropy_smoothing: ε, must be positive and finite.
-        solver: must be "newton" or "fixed_point".
-
-    Raises:
-        ValueError: if a parameter is out of range; the message names it and what is accepted.
-
-    Example:
-        >>> check_transport(transport_ratio=0.3, entropy_smoothing=5.0, solver="newton")
-    """
-    if not 0.0 < transport_ratio <= 1.0:
-        raise ValueError(f"transport_ratio must lie in (0, 1], received {transport_ratio}.")
-    if not 0.0 < entropy_smoothing < math.inf:
-        raise ValueError(
-            f"entropy_smoothing must be positive and finite, received {entropy_smoothing}."
-        )
-    if solver not in _SOLVERS:
-        raise ValueError(f"solver must be one of {sorted(_SOLVERS)}, received {solver!r}.")
 
 
 def _center(log_s, present):
@@ -224,48 +191,3 @@ _SOLVERS = {
     "newton": (_newton, _NEWTON_ITERATIONS),
     "fixed_point": (_fixed_point, _FIXED_POINT_ITERATIONS),
 }
-
-
-def balanced_transport(
-    cost: Tensor, weights: Tensor, entropy_smoothing: float, num_iterations: int = 10
-) -> Tensor:
-    """Transport all mass of n features to m prototypes in equal parts, by Sinkhorn's iteration.
-
-    This is entropy-smoothed transport between two given distributions (Cuturi, NeurIPS 2013):
-    minimise `Σ_ij c_ij π_ij + (1/ε) Σ_ij π_ij log π_ij` subject to `Σ_i π_ij = q_j` and
-    `Σ_j π_ij = 1/m`. The plan is `π_ij = q_j softmax_i(x_i - ε c_ij)`. Each iteration adds the log
-    of `(1/m) / Σ_j π_ij` to x_i. This is the iteration for the scalings in the log domain, which
-    stays finite for any ε. The constraint on q holds after any number of iterations, and the one on
-    1/m holds in the limit.
-
-    Args:
-        cost: float tensor `(..., m, n)`, cost c_ij of moving feature j to prototype i.
-        weights: float tensor `(..., n)`, mass q_j of every feature; each row sums to 1, or to 0 for
-            a set without features, which gets a plan of 0.
-        entropy_smoothing: ε > 0, inverse strength of the smoothing.
-        num_iterations: number of Sinkhorn iterations; the gradient goes through all of them.
-
-    Returns:
-        plan π `(..., m, n)`, float64 for a float64 cost, else float32.
-
-    Example:
-        >>> import numpy as np
-        >>> cost = np.array([[0.0, 1.0], [0.0, 1.0]], "float32")
-        >>> balanced_transport(cost, [0.5, 0.5], entropy_smoothing=5.0).numpy().round(2).tolist()
-        [[0.25, 0.25], [0.25, 0.25]]
-    """
-    cost = at_least_float32(cost)
-    weights = ops.expand_dims(ops.cast(weights, cost.dtype), -2)
-    # A set without features gets some mass, so that its potentials stay finite.
-    is_empty = ops.logical_not(ops.any(weights > 0, axis=-1, keepdims=True))
-    has_mass = ops.logical_or(weights > 0, is_empty)
-    log_mass = ops.log(ops.where(weights > 0, weights, 1.0))
-    logits = rounded(-entropy_smoothing * cost)
-    potential = ops.zeros_like(logits[..., :1])
-    for _ in range(num_iterations):
-        log_plan = ops.where(
-            has_mass, log_mass + ops.log_softmax(logits + potential, axis=-2), -math.inf
-        )
-        log_share = ops.logsumexp(log_plan, axis=-1, keepdims=True)
-        potential = potential - math.log(cost.shape[-2]) - log_share
-    return weights * softmax(logits + potential, axis=-2)

@@ -5,10 +5,10 @@ import re
 import keras
 from keras.optimizers import schedules
 
+from gsp_tf._arguments import idle_patterns
 from gsp_tf._names import named
 from gsp_tf.recipe import ScheduleRecipe, TrainingRecipe
 from gsp_tf.training import (
-    idle_patterns,
     layer_wise_multipliers,
     with_learning_rate_multipliers,
     with_weight_decay_exclusions,
@@ -36,7 +36,7 @@ def build_warmup_optimizer(recipe: TrainingRecipe, variables: list) -> keras.opt
     """The optimizer of the warm-up, with a constant rate, for the variables that it trains."""
     # Patterns that match none of the variables belong to the backbone.
     multipliers, exclusions = recipe.learning_rate_multipliers, recipe.weight_decay_exclusions
-    idle = idle_patterns([*multipliers, *exclusions], variables)
+    idle = idle_patterns([*multipliers, *exclusions], [v.path for v in variables])
     return _optimizer(
         recipe,
         recipe.learning_rate * recipe.warmup_learning_rate_multiplier,
@@ -92,7 +92,7 @@ def regularize(recipe: TrainingRecipe, variables: list) -> None:
     """Set the L2 regulariser of a recipe on variables; Keras adds it to the loss."""
     if not recipe.l2_regularization:
         return
-    idle = idle_patterns(recipe.weight_decay_exclusions, variables)
+    idle = idle_patterns(recipe.weight_decay_exclusions, [v.path for v in variables])
     if idle:
         raise ValueError(
             f"training.weight_decay_exclusions {idle} match none of the trainable variables."

@@ -15,7 +15,6 @@ from gsp_tf.training.health import HealthCheck
 from gsp_tf.training.low_rank import add_lora, is_of_lora, merged_lora
 from gsp_tf.training.metric_learner import MetricLearner, first_output
 from gsp_tf.training.optimizers import (
-    idle_patterns,
     layer_wise_multipliers,
     with_learning_rate_multipliers,
     with_weight_decay_exclusions,
@@ -42,7 +41,6 @@ __all__ = [
     "embed",
     "epoch_of",
     "first_output",
-    "idle_patterns",
     "inference",
     "is_chief",
     "is_of_lora",

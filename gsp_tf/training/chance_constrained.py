@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses import ProxyPairsLoss, is_pair_loss
@@ -244,21 +245,12 @@ class ChanceConstrainedTrainer:
             )
         if not learner.compiled:
             raise ValueError("ChanceConstrainedTrainer takes a MetricLearner that is compiled.")
-        for name, value in (
-            ("proxies_per_class", proxies_per_class),
-            ("pool_size", pool_size),
-            ("patience", patience),
-        ):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, received {value}.")
-        if max_projections is not None and max_projections < 1:
-            raise ValueError(
-                f"max_projections must be None or at least 1, received {max_projections}."
-            )
-        if not projection_weight >= 0:
-            raise ValueError(
-                f"projection_weight must not be negative, received {projection_weight}."
-            )
+        check_at_least(
+            1, proxies_per_class=proxies_per_class, pool_size=pool_size, patience=patience
+        )
+        if max_projections is not None:
+            check_at_least(1, max_projections=max_projections)
+        check_at_least(0, projection_weight=projection_weight)
         self._given = learner
         self.proxies_per_class = proxies_per_class
         self.pool_size = max(pool_size, proxies_per_class)

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops, tree
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._backend import compiled, pull_back, value_and_gradients
 from gsp_tf.evaluation import embedding_spread
 from gsp_tf.losses import (
@@ -161,8 +162,7 @@ class HealthCheck(keras.callbacks.Callback):
 
     def __init__(self, every: int = 200, in_logs: bool = False):
         super().__init__()
-        if every < 0:
-            raise ValueError(f"every must be at least 0, received {every}.")
+        check_at_least(0, every=every)
         self.every = every
         self.in_logs = in_logs
         self.measures: dict[str, float] = {}

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_patterns, idle_patterns
 from gsp_tf._keras import layers_within, weighted_layers
-from gsp_tf._refusals import check_patterns
 
 
 def add_lora(
@@ -54,7 +54,7 @@ def add_lora(
         for path, layer in able
         if not layers or any(re.search(pattern, path) for pattern in layers)
     ]
-    idle = [p for p in layers if not any(re.search(p, path) for path, _ in able)]
+    idle = idle_patterns(layers, (path for path, _ in able))
     if idle or not chosen:
         what = f"The patterns {idle} match none of" if idle else "There are none among"
         raise ValueError(

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops, tree
 
+from gsp_tf._arguments import check_at_least, check_share
 from gsp_tf._backend import available
 from gsp_tf._console import counted, listed
 from gsp_tf._integers import integers
@@ -109,10 +110,9 @@ class MetricLearner(DistributedModel, keras.Model):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if chunk_size is not None and chunk_size < 1:
-            raise ValueError(f"chunk_size must be None or at least 1, received {chunk_size}.")
-        if not 0.0 <= attribute_weight <= 1.0:
-            raise ValueError(f"attribute_weight must lie in [0, 1], received {attribute_weight}.")
+        if chunk_size is not None:
+            check_at_least(1, chunk_size=chunk_size)
+        check_share(attribute_weight=attribute_weight)
         losses, weights = loss, {}
         if not isinstance(loss, dict):
             losses = {"embedding": loss, "attribute": attribute_loss}

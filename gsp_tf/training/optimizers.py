@@ -3,13 +3,13 @@
 import functools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from numbers import Real
 
 import keras
 
+from gsp_tf._arguments import check_patterns, idle_patterns
 from gsp_tf._keras import FactoredRates, serialized_optimizer, steps_by_variable
-from gsp_tf._refusals import check_patterns
 
 
 def with_learning_rate_multipliers(
@@ -126,24 +126,6 @@ def layer_wise_multipliers(model: keras.Model, lowest: float) -> dict[str, float
     }
 
 
-def idle_patterns(patterns: Iterable[str], variables: Sequence[keras.Variable]) -> list[str]:
-    """The patterns that match the path of no variable.
-
-    Args:
-        patterns: regular expressions.
-        variables: variables of a model.
-
-    Example:
-        >>> import keras
-        >>> dense = keras.layers.Dense(2)
-        >>> dense.build((None, 3))
-        >>> idle_patterns(["kernel", "proxies"], dense.variables)
-        ['proxies']
-    """
-    paths = [_path(variable) for variable in variables]
-    return [p for p in patterns if not any(re.search(p, path) for path in paths)]
-
-
 class _PathRules(FactoredRates):
     """The behaviour that `_with_path_rules` adds to the class of an optimizer."""
 
@@ -153,11 +135,11 @@ class _PathRules(FactoredRates):
     def build(self, variables):
         if not self.built:
             multipliers, exclusions = self.learning_rate_multipliers, self.weight_decay_exclusions
-            idle = idle_patterns([*multipliers, *exclusions], variables)
+            paths = [_path(variable) for variable in variables]
+            idle = idle_patterns([*multipliers, *exclusions], paths)
             if idle:
                 raise ValueError(
-                    f"The patterns {idle} match none of the trainable variables "
-                    f"{[_path(variable) for variable in variables]}."
+                    f"The patterns {idle} match none of the trainable variables {paths}."
                 )
             self.set_factors(multipliers.get(_first_match(multipliers, v), 1.0) for v in variables)
             if exclusions:

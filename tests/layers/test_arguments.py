@@ -63,7 +63,7 @@ REFUSED = {
         (layers.GlobalLocalEmbedding, "dim", 7),
     ],
     "must be one of both, global, local, single": [(layers.GlobalLocalEmbedding, "heads", "all")],
-    'must be "channels_last" or "channels_first"': [(layers.CrowPooling, "data_format", "NHWC")],
+    "must be one of channels_last, channels_first": [(layers.CrowPooling, "data_format", "NHWC")],
     "must be one of": [
         (layers.GeneralizedMaxPooling, "solver", "exact"),
         (layers.GeneralizedSumPooling, "solver", "exact"),

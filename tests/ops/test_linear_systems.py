@@ -4,7 +4,8 @@ import pytest
 from gradients import compiled, differentiated
 from sklearn.linear_model import Ridge
 
-from gsp_tf.ops import ridge_regression, solve_positive_definite
+from gsp_tf._numerics import solve_positive_definite
+from gsp_tf.ops import ridge_regression
 
 
 def random(*shape, seed=0):

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from gradients import differentiated
 
-from gsp_tf.ops import l2_normalize, lipschitz_normalize, scaled_back, scaled_down
+from gsp_tf._numerics import scaled_back, scaled_down
+from gsp_tf.ops import l2_normalize, lipschitz_normalize
 
 POINTS, UP = np.random.default_rng(0).normal(size=(2, 5, 4)).astype("float32")
 BOTH = pytest.mark.parametrize("normalize", [l2_normalize, lipschitz_normalize])

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
+from gsp_tf._numerics import masked_softmax
+from gsp_tf.layers.pooling.generalized_mean import generalized_mean
 from gsp_tf.ops import (
-    generalized_mean,
     generalized_sum_pooling,
     lipschitz_normalize,
-    masked_softmax,
     pairwise_distances,
     partial_transport,
 )

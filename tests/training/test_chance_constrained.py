@@ -285,7 +285,7 @@ def test_it_trains_as_its_learner_was_compiled():
         ({"proxies_per_class": 0}, "proxies_per_class must be at least 1, received 0"),
         ({"pool_size": 0}, "pool_size must be at least 1, received 0"),
         ({"patience": 0}, "patience must be at least 1, received 0"),
-        ({"max_projections": 0}, "max_projections must be None or at least 1, received 0"),
+        ({"max_projections": 0}, "max_projections must be at least 1, received 0"),
         ({"projection_weight": -1.0}, "projection_weight must not be negative, received -1.0"),
     ],
 )

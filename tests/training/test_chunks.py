@@ -135,7 +135,7 @@ def test_embeds_no_more_than_a_chunk_at_a_time():
 
 
 def test_refuses_what_it_cannot_do():
-    with pytest.raises(ValueError, match="chunk_size must be None or at least 1, received 0"):
+    with pytest.raises(ValueError, match="chunk_size must be at least 1, received 0"):
         small_learner(0)
     learner = small_learner(4, activity_regularizer="l2", name="busy")
     learner.compile("sgd", **EAGER)

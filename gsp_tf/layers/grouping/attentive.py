@@ -6,9 +6,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import check_sizes
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.grouping.base import LocalFeatureGrouping, share_of_channels
-from gsp_tf.layers.local_features import DataFormat, check_sizes
+from gsp_tf.layers.local_features import DataFormat
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

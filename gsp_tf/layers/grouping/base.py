@@ -5,9 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_sizes
+from gsp_tf._numerics import at_least_float32, average_weights
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, LocalFeatureLayer, at_positions, check_sizes
-from gsp_tf.ops import at_least_float32, average_weights
+from gsp_tf.layers.local_features import DataFormat, LocalFeatureLayer, at_positions
 
 
 class LocalFeatureGrouping(LocalFeatureLayer):

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_sizes
+from gsp_tf._numerics import scaled_back, scaled_down
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.grouping.base import (
     LocalFeatureGrouping,
@@ -13,8 +15,7 @@ from gsp_tf.layers.grouping.base import (
     glorot_for_each_group,
     share_of_channels,
 )
-from gsp_tf.layers.local_features import DataFormat, check_sizes
-from gsp_tf.ops import scaled_back, scaled_down
+from gsp_tf.layers.local_features import DataFormat
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

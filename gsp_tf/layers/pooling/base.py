@@ -2,9 +2,9 @@
 
 from keras import ops
 
+from gsp_tf._numerics import at_least_float32, average_weights
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.local_features import LocalFeatureLayer, at_positions
-from gsp_tf.ops import at_least_float32, average_weights
 
 
 class LocalFeaturePooling(LocalFeatureLayer):

@@ -5,11 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_sizes
 from gsp_tf._backend import softplus
+from gsp_tf._numerics import at_least_float32, masked_softmax, scaled_back, scaled_down
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, check_sizes
+from gsp_tf.layers.local_features import DataFormat
 from gsp_tf.layers.pooling.base import WeightedPooling
-from gsp_tf.ops import at_least_float32, masked_softmax, scaled_back, scaled_down
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -6,13 +6,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import check_choice, check_positive_and_finite
 from gsp_tf._backend import available, custom_gradient
+from gsp_tf._numerics import solve_positive_definite
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, check_positive
+from gsp_tf.layers.local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.ops import solve_positive_definite
 
-_SOLVERS = ("cholesky", "conjugate_gradient")
+_Solver = Literal["cholesky", "conjugate_gradient"]
 _EPSILON = float(np.finfo("float64").eps)
 _MAX_ITERATIONS = 2000
 _NOISE = 16.0  # rounding errors of a slope, below which it is done when it no longer falls
@@ -59,14 +60,13 @@ class GeneralizedMaxPooling(LocalFeaturePooling):
     def __init__(
         self,
         regularization: float = 1.0,
-        solver: Literal["cholesky", "conjugate_gradient"] = "cholesky",
+        solver: _Solver = "cholesky",
         data_format: DataFormat | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
-        check_positive(regularization=regularization)
-        if solver not in _SOLVERS:
-            raise ValueError(f"solver must be one of {list(_SOLVERS)}, received {solver!r}.")
+        check_positive_and_finite(regularization=regularization)
+        check_choice("solver", solver, _Solver)
         self.regularization = regularization
         self.solver = solver
 

@@ -5,10 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_positive_and_finite
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, check_positive
+from gsp_tf.layers.local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.ops import generalized_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -41,7 +41,7 @@ class GeneralizedMeanPooling(LocalFeaturePooling):
         self, p: float = 3.0, data_format: DataFormat | None = None, **kwargs: Any
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
-        check_positive(p=p)
+        check_positive_and_finite(p=p)
         self.p = p
 
     def build(self, input_shape):
@@ -49,6 +49,20 @@ class GeneralizedMeanPooling(LocalFeaturePooling):
 
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
         return generalized_mean(features, ops.cast(self.power, features.dtype), average)
+
+
+def generalized_mean(x, p, weights):
+    """`(Σ_j w_j max(x_j, 1e-6)^p)^(1/p)` `(..., C)`; 0 for a set without elements."""
+    # On x / max_j x_j, the powers neither overflow nor all vanish.
+    weights = ops.expand_dims(weights, -1)
+    present = weights > 0
+    x = ops.maximum(ops.where(present, x, 0.0), 1e-6)
+    # The mean scales with x, so the choice of unit does not affect it and needs no gradient.
+    unit = ops.stop_gradient(ops.max(x, axis=-2, keepdims=True))
+    mean_power = ops.sum(weights * ops.power(x / unit, p), axis=-2)
+    is_empty = ops.logical_not(ops.any(present, axis=-2))
+    mean = ops.power(ops.where(is_empty, 1.0, mean_power), 1.0 / p)
+    return ops.where(is_empty, 0.0, unit[..., 0, :] * mean)
 
 
 def add_power(layer, p):

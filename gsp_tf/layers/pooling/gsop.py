@@ -5,9 +5,10 @@ from typing import Any
 import keras
 from keras import backend, ops
 
-from gsp_tf.layers.local_features import DataFormat, check_sizes, with_finite_variance
+from gsp_tf._arguments import check_sizes
+from gsp_tf._numerics import at_least_float32, masked_softmax, scaled_down
+from gsp_tf.layers.local_features import DataFormat, with_finite_variance
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.ops import at_least_float32, masked_softmax, scaled_down
 
 _FILTERS_PER_ROW = 4
 

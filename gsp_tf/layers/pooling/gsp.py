@@ -1,21 +1,17 @@
 """Generalized sum pooling (Gürbüz, Şener, Alatan, ICCV 2023)."""
 
-from typing import Any, Literal
+from typing import Any
 
 import keras
 from keras import ops
 
-from gsp_tf._typing import Tensor
+from gsp_tf._arguments import check_transport
+from gsp_tf._numerics import at_least_float32
+from gsp_tf._typing import Solver, Tensor
 from gsp_tf.layers.local_features import DataFormat, InitializerLike, at_positions
 from gsp_tf.layers.pooling.base import WeightedPooling
 from gsp_tf.layers.pooling.prototypes import PrototypePooling
-from gsp_tf.ops import (
-    at_least_float32,
-    attribute_maps,
-    check_transport,
-    generalized_sum_pooling,
-    lipschitz_normalize,
-)
+from gsp_tf.ops import attribute_maps, generalized_sum_pooling, lipschitz_normalize
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -59,7 +55,7 @@ class GeneralizedSumPooling(PrototypePooling, WeightedPooling):
         num_prototypes: int = 64,
         transport_ratio: float = 0.3,
         entropy_smoothing: float = 5.0,
-        solver: Literal["newton", "fixed_point"] = "newton",
+        solver: Solver = "newton",
         return_attributes: bool = False,
         prototypes_initializer: InitializerLike = "glorot_uniform",
         data_format: DataFormat | None = None,

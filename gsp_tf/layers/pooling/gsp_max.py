@@ -2,9 +2,9 @@
 
 import keras
 
+from gsp_tf._numerics import average_weights
 from gsp_tf.layers.pooling.average_max import maximum
 from gsp_tf.layers.pooling.gsp import GeneralizedSumPooling
-from gsp_tf.ops import average_weights
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

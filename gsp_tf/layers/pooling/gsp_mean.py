@@ -1,14 +1,16 @@
 """Generalized sum pooling within a generalised mean (Gürbüz, Şener, Alatan, ICCV 2023)."""
 
-from typing import Any, Literal
+from typing import Any
 
 import keras
 from keras import ops
 
-from gsp_tf.layers.local_features import DataFormat, InitializerLike, check_positive
-from gsp_tf.layers.pooling.generalized_mean import add_power
+from gsp_tf._arguments import check_positive_and_finite
+from gsp_tf._numerics import average_weights
+from gsp_tf._typing import Solver
+from gsp_tf.layers.local_features import DataFormat, InitializerLike
+from gsp_tf.layers.pooling.generalized_mean import add_power, generalized_mean
 from gsp_tf.layers.pooling.gsp import GeneralizedSumPooling
-from gsp_tf.ops import average_weights, generalized_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -43,7 +45,7 @@ class GeneralizedSumMeanPooling(GeneralizedSumPooling):
         num_prototypes: int = 64,
         transport_ratio: float = 0.3,
         entropy_smoothing: float = 5.0,
-        solver: Literal["newton", "fixed_point"] = "newton",
+        solver: Solver = "newton",
         return_attributes: bool = False,
         prototypes_initializer: InitializerLike = "glorot_uniform",
         data_format: DataFormat | None = None,
@@ -60,7 +62,7 @@ class GeneralizedSumMeanPooling(GeneralizedSumPooling):
             data_format,
             **kwargs,
         )
-        check_positive(p=p)
+        check_positive_and_finite(p=p)
         self.p = p
 
     def build(self, input_shape):

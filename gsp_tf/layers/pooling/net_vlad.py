@@ -9,12 +9,14 @@ import numpy as np
 from keras import ops
 from sklearn.cluster import KMeans
 
+from gsp_tf._arguments import check_sizes
 from gsp_tf._integers import checked_seed
+from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, InitializerLike, check_sizes
+from gsp_tf.layers.local_features import DataFormat, InitializerLike
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
 from gsp_tf.layers.pooling.prototypes import sample_local_features
-from gsp_tf.ops import at_least_float32, l2_normalize
+from gsp_tf.ops import l2_normalize
 
 # How many times larger the assignment to the nearest centre is than to the second, on average.
 _NEAREST_TO_SECOND = 100.0

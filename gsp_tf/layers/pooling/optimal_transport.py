@@ -1,14 +1,18 @@
 """Optimal transport pooling (Mialon, Chen, d'Aspremont, Mairal, ICLR 2021)."""
 
+import math
 from typing import Any
 
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_positive_and_finite, check_sizes
+from gsp_tf._backend import rounded
+from gsp_tf._numerics import at_least_float32, softmax
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, InitializerLike, check_positive, check_sizes
+from gsp_tf.layers.local_features import DataFormat, InitializerLike
 from gsp_tf.layers.pooling.prototypes import PrototypePooling
-from gsp_tf.ops import balanced_transport, l2_normalize, pairwise_distances
+from gsp_tf.ops import l2_normalize, pairwise_distances
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -57,7 +61,7 @@ class OptimalTransportPooling(PrototypePooling):
     ) -> None:
         super().__init__(num_prototypes, prototypes_initializer, data_format, **kwargs)
         check_sizes(num_iterations=num_iterations)
-        check_positive(entropy_smoothing=entropy_smoothing)
+        check_positive_and_finite(entropy_smoothing=entropy_smoothing)
         self.entropy_smoothing = entropy_smoothing
         self.num_iterations = num_iterations
 
@@ -67,9 +71,33 @@ class OptimalTransportPooling(PrototypePooling):
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
         prototypes, vectors = self.normalize(self.prototypes), self.normalize(features)
         cost = pairwise_distances(prototypes, vectors, where=False)  # no near pair takes float64
-        plan = balanced_transport(cost, average, self.entropy_smoothing, self.num_iterations)
+        plan = _balanced_transport(cost, average, self.entropy_smoothing, self.num_iterations)
         pooled = self.num_prototypes**0.5 * ops.matmul(plan, features)
         return ops.reshape(pooled, (ops.shape(features)[0], -1))
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.num_prototypes * self.num_channels(input_shape))
+
+
+def _balanced_transport(cost, weights, entropy_smoothing, num_iterations):
+    """Plan π `(..., m, n)` of all mass q `(..., n)` of features to m prototypes in equal parts."""
+    # This is entropy-smoothed transport between two given distributions (Cuturi, NeurIPS 2013):
+    # minimise Σ_ij c_ij π_ij + (1/ε) Σ_ij π_ij log π_ij subject to Σ_i π_ij = q_j, Σ_j π_ij = 1/m.
+    # The plan is π_ij = q_j softmax_i(x_i - ε c_ij). Each of Sinkhorn's iterations adds the log of
+    # (1/m) / Σ_j π_ij to x_i, which stays finite for any ε. The constraint on q holds after any
+    # number of iterations, that on 1/m in the limit. The gradient goes through all iterations.
+    cost = at_least_float32(cost)
+    weights = ops.expand_dims(ops.cast(weights, cost.dtype), -2)
+    # A set without features gets some mass, so that its potentials stay finite.
+    is_empty = ops.logical_not(ops.any(weights > 0, axis=-1, keepdims=True))
+    has_mass = ops.logical_or(weights > 0, is_empty)
+    log_mass = ops.log(ops.where(weights > 0, weights, 1.0))
+    logits = rounded(-entropy_smoothing * cost)
+    potential = ops.zeros_like(logits[..., :1])
+    for _ in range(num_iterations):
+        log_plan = ops.where(
+            has_mass, log_mass + ops.log_softmax(logits + potential, axis=-2), -math.inf
+        )
+        log_share = ops.logsumexp(log_plan, axis=-1, keepdims=True)
+        potential = potential - math.log(cost.shape[-2]) - log_share
+    return weights * softmax(logits + potential, axis=-2)

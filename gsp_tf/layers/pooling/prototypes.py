@@ -7,12 +7,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import check_sizes
 from gsp_tf._endless import refuse_endless
 from gsp_tf._integers import checked_seed
+from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, InitializerLike, check_sizes
+from gsp_tf.layers.local_features import DataFormat, InitializerLike
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.ops import at_least_float32, greedy_k_center
+from gsp_tf.ops import greedy_k_center
 
 _POOL_SIZE = 2**16
 

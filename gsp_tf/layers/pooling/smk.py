@@ -5,8 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_sizes
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, check_sizes
+from gsp_tf.layers.local_features import DataFormat
 from gsp_tf.layers.pooling.base import WeightedPooling, as_distribution
 
 

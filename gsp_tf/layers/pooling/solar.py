@@ -5,11 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf.layers.local_features import DataFormat, check_positive, check_sizes
+from gsp_tf._arguments import check_positive_and_finite, check_sizes
+from gsp_tf.layers.local_features import DataFormat
 from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.layers.pooling.generalized_mean import add_power
+from gsp_tf.layers.pooling.generalized_mean import add_power, generalized_mean
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
-from gsp_tf.ops import generalized_mean
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -50,7 +50,7 @@ class SolarPooling(LocalFeaturePooling):
         super().__init__(data_format=data_format, **kwargs)
         if key_dim is not None:
             check_sizes(key_dim=key_dim)
-        check_positive(p=p)
+        check_positive_and_finite(p=p)
         self.key_dim = key_dim
         self.p = p
 

@@ -77,7 +77,7 @@ def _restored(value):
 
 
 class Guarded:
-    """Mixin of losses, miners and regularisers, whose arguments a traced step keeps."""
+    """Mixin of losses, miners and regularisers: saved, and kept by a traced step."""
 
     unscheduled: tuple[str, ...] = ()
     """Arguments of a float type that only the constructor or the structure of a step reads."""
@@ -93,6 +93,15 @@ class Guarded:
                 f"{kind}, or change a number while training with gsp_tf.training.Schedule."
             )
         super().__setattr__(name, value)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        return constructor_config(self)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Guarded":
+        """An object of the arguments in `get_config`."""
+        return cls(**config)
 
     def keep_if_traced(self, tensor: Any) -> None:
         """From a trace with this tensor on, refuse to change the arguments, those within too."""

@@ -3,7 +3,8 @@
 import contextlib
 import functools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import keras
 from keras.src.backend.common.dtypes import BIT64_TO_BIT32_DTYPE
@@ -139,6 +140,23 @@ def weighted_layers(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:
         if layer._trainable_variables or (layer.quantization_mode and layer.variables)
     ]
     return [(layer.variables[0].path.rpartition("/")[0], layer) for layer in layers]
+
+
+def first_output(outputs: Any) -> Any:
+    """The embeddings among an embedder's outputs: the only output, or the first of several."""
+    if isinstance(outputs, dict):
+        outputs = list(outputs.values())
+    return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+
+
+def is_of_lora(variable: keras.Variable) -> bool:
+    """Whether a variable is one of the matrices of `enable_lora`."""
+    return variable.name.startswith("lora_")
+
+
+def copies(variables: Iterable[keras.Variable]) -> list[Any]:
+    """The values of variables as tensors, which no later assignment changes."""
+    return [keras.ops.copy(keras.ops.convert_to_tensor(variable)) for variable in variables]
 
 
 def state_of(model: keras.Model) -> list[keras.Variable]:

@@ -80,7 +80,7 @@ def register_pretrained(monkeypatch, folder, *names):
         backbones.register(name, pretrained=["imagenet"], weights_file=lambda side, f=file: f)(
             build
         )
-        path = backbones.weights_path(name, 128)
+        path = backbones.weights_source(name, 128).path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 

@@ -3,11 +3,10 @@
 from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
     _applications,
     _bn_inception,
-    _conv4,
     _googlenet,
     _hub,
     _packaged,
-    _resnet_cifar,
+    _small_networks,
 )
 from gsp_tf.backbones._presets import can_freeze_batch_normalization, image_presets, preset_side
 from gsp_tf.backbones._weights import WeightsPackage, WeightsSource, keras_cache
@@ -20,7 +19,6 @@ from gsp_tf.backbones.registry import (
     names,
     pretrained,
     register,
-    weights_path,
     weights_source,
 )
 
@@ -43,6 +41,5 @@ __all__ = [
     "pretrained",
     "register",
     "split",
-    "weights_path",
     "weights_source",
 ]

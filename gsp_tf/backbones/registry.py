@@ -215,8 +215,9 @@ def weights_source(name: str, side: int = 224, preset: str | None = None) -> Wei
         preset: with name "hub", the preset.
 
     Returns:
-        `WeightsSource`: bool `is_local`, str `text` and `path`. `None` for a backbone without such
-        weights.
+        `WeightsSource`: bool `is_local`, str `text`, and `path`, that of the weights after their
+        download or conversion, `None` if keras-hub keeps them. `KERAS_HOME` moves the cache of
+        Keras, `GSP_TF_CACHE` that of converted weights. `None` for a backbone without weights.
 
     Raises:
         ValueError: if there is no backbone or no preset of that name.
@@ -241,28 +242,6 @@ def weights_source(name: str, side: int = 224, preset: str | None = None) -> Wei
     if entry.pretrained:
         return WeightsSource(False, "keras-hub downloads them, unless they are in its cache")
     return None
-
-
-def weights_path(name: str, side: int) -> Path | None:
-    """Path of the `pretrained` weights after their download or their conversion.
-
-    Args:
-        name: one of `names()`.
-        side: side of the images in pixels; some networks have different weights for each side.
-
-    Returns:
-        The path, or `None` if the weights are kept elsewhere. `KERAS_HOME` moves the cache of
-        Keras, `GSP_TF_CACHE` that of converted weights.
-
-    Raises:
-        ValueError: if there is no backbone of that name.
-
-    Example:
-        >>> weights_path("mobilenet_v2", 128).name
-        'mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_128_no_top.h5'
-    """
-    source = weights_source(name, side)
-    return None if source is None else source.path
 
 
 def _entry(name):
@@ -290,7 +269,7 @@ def _build_pretrained(name, build, input_shape, weights):
     except (ValueError, OSError, ImportError):
         raise
     except Exception as error:  # Keras raises a plain Exception if a download fails
-        place = weights_path(name, input_shape[0])
+        place = getattr(weights_source(name, input_shape[0]), "path", None)
         advice = "" if place is None else f"Put the file at {place}. "
         raise OSError(
             f"The weights {weights!r} of backbone {name!r} cannot be downloaded ({error}). {advice}"

@@ -29,22 +29,9 @@ if TYPE_CHECKING:
     )
     from gsp_tf.evaluation.k_reciprocal import KReciprocalSearch
     from gsp_tf.evaluation.label_errors import LabelVotes, label_votes
-    from gsp_tf.evaluation.near_duplicates import (
-        DuplicateGroups,
-        joined_groups,
-        near_duplicate_groups,
-    )
-    from gsp_tf.evaluation.pair_distances import (
-        OperatingPoint,
-        PairDistances,
-        PairsOfClasses,
-        RocCurve,
-    )
-    from gsp_tf.evaluation.prototypes import (
-        PrototypePartition,
-        average_pooling_error,
-        prototype_partition,
-    )
+    from gsp_tf.evaluation.near_duplicates import joined_groups, near_duplicate_groups
+    from gsp_tf.evaluation.pair_distances import PairDistances
+    from gsp_tf.evaluation.prototypes import average_pooling_error, prototype_partition
     from gsp_tf.evaluation.reranking import (
         RERANKINGS,
         Reranked,
@@ -61,8 +48,6 @@ if TYPE_CHECKING:
     )
     from gsp_tf.evaluation.search_space import SearchSpace, corrected_scores, distances_of_pairs
     from gsp_tf.evaluation.thresholds import (
-        CalibratedThreshold,
-        Calibration,
         ThresholdConsistency,
         calibrate_thresholds,
         conformal_threshold,
@@ -75,23 +60,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RERANKINGS",
-    "CalibratedThreshold",
-    "Calibration",
-    "DuplicateGroups",
     "Estimate",
     "ExactSearch",
     "KReciprocalSearch",
     "LabelVotes",
-    "OperatingPoint",
     "LearnedWhitening",
     "PCAWhitening",
     "PairDistances",
-    "PairsOfClasses",
-    "PrototypePartition",
     "RankingMetrics",
     "Reranked",
     "Reranker",
-    "RocCurve",
     "SearchSpace",
     "ThresholdConsistency",
     "TokenSets",

@@ -2,9 +2,12 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+
+from gsp_tf._integers import checked_seed
 
 
 class Estimate(NamedTuple):
@@ -42,6 +45,16 @@ def estimate(
     tail = (1 - confidence) / 2
     low, high = np.quantile(known, [tail, 1 - tail])
     return Estimate(float(value), float(min(low, value)), float(max(high, value)))
+
+
+def class_copies(
+    count: int, num_resamples: int, seed: int, block: int = 64
+) -> Iterator[np.ndarray]:
+    """Yields how often each of C classes is drawn in samples with replacement, `(b, C)`."""
+    rng = np.random.default_rng(checked_seed(seed))
+    for start in range(0, num_resamples, block):
+        size = min(block, num_resamples - start)
+        yield rng.multinomial(count, np.full(count, 1 / count), size)
 
 
 def classes_for_interval(confidence: float = 0.95) -> int:

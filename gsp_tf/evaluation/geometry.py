@@ -2,7 +2,6 @@
 
 import operator
 from itertools import combinations
-from typing import Literal
 
 import numpy as np
 from keras import ops
@@ -11,6 +10,8 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import pdist
 from sklearn.metrics import pairwise_distances_chunked
 
+from gsp_tf._arguments import check_choice
+from gsp_tf.evaluation.search_space import Metric
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, unit_vectors
 from gsp_tf.ops import greedy_k_center
 
@@ -20,7 +21,7 @@ _WORKING_MEMORY_MIB = 64
 def embedding_density(
     embeddings: ArrayLike,
     labels: ArrayLike,
-    distance: Literal["euclidean", "cosine"] = "euclidean",
+    distance: Metric = "euclidean",
 ) -> dict[str, float]:
     """Mean distance within classes, between class centres, and their ratio.
 
@@ -56,8 +57,7 @@ def embedding_density(
         >>> embedding_density(embeddings, [0, 0, 1, 1], distance="cosine")
         {'intra': 0.5, 'inter': 1.707, 'ratio': 0.293}
     """
-    if distance not in ("euclidean", "cosine"):
-        raise ValueError(f'distance must be "euclidean" or "cosine"; received {distance!r}.')
+    check_choice("distance", distance, Metric)
     embeddings = checked_embeddings(embeddings, "embeddings")
     labels = checked_labels(labels, len(embeddings), "labels")
     embeddings = unit_vectors(embeddings)

@@ -15,19 +15,7 @@ from gsp_tf.evaluation.vectors import checked_embeddings
 _EDGES = 1 << 22
 
 
-class DuplicateGroups(NamedTuple):
-    """Groups of near duplicates.
-
-    Args:
-        groups: integers `(N,)`: the group of each embedding, from 0 in the order of their first
-            embeddings; -1 for an embedding without a near duplicate.
-        recall: share of the pairs within the distance that the search found; 1 for an exact search.
-
-    Example:
-        >>> DuplicateGroups(np.array([0, -1, 0]), 1.0).count
-        1
-    """
-
+class _DuplicateGroups(NamedTuple):
     groups: np.ndarray
     recall: float
 
@@ -43,7 +31,7 @@ def near_duplicate_groups(
     metric: Metric = "euclidean",
     most_cells: int = 16,
     seed: int = 0,
-) -> DuplicateGroups:
+) -> _DuplicateGroups:
     """Groups embeddings that are connected by pairs up to a distance.
 
     Two embeddings are in one group if a chain of pairs that are at most `distance` apart joins them
@@ -62,7 +50,9 @@ def near_duplicate_groups(
         seed: seed of k-means and of the sample for the recall.
 
     Returns:
-        `DuplicateGroups`.
+        `groups`, integers `(N,)`, the group of each embedding, from 0 in the order of their first
+        embeddings, -1 for one without a near duplicate; their number `count`; and `recall`, the
+        share of the pairs within the distance that the search found, 1 for an exact search.
 
     Raises:
         ValueError: if embeddings are not finite or not `(N, D)`, the distance is negative or not
@@ -86,7 +76,7 @@ def near_duplicate_groups(
         if edges > _EDGES:
             labels, waiting, edges = _joined(labels, waiting), [], 0
     labels = _joined(labels, waiting)
-    return DuplicateGroups(_numbered(labels), cells.recall(distance, seed))
+    return _DuplicateGroups(_numbered(labels), cells.recall(distance, seed))
 
 
 def joined_groups(*groups: ArrayLike) -> np.ndarray:
@@ -96,7 +86,7 @@ def joined_groups(*groups: ArrayLike) -> np.ndarray:
         groups: integers `(N,)` each: the group of each embedding, negative for none.
 
     Returns:
-        integers `(N,)`, numbered as in `DuplicateGroups`.
+        integers `(N,)`, numbered as in `near_duplicate_groups`.
 
     Example:
         >>> joined_groups([7, 3, 3, -1, 7, -1], [-1, -1, 0, 0, -1, -1])

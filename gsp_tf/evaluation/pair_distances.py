@@ -11,6 +11,7 @@ from scipy.spatial.distance import pdist, squareform
 from gsp_tf._console import show_progress
 from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation import _pair_curves as curves
+from gsp_tf.evaluation.estimates import class_copies
 from gsp_tf.evaluation.search_space import Metric, metric_distances, metric_points
 from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, distinct_rows
 
@@ -188,9 +189,6 @@ class _SteppedScale(_PairScale):
             values[i, j] = 1 + np.where(squares > rounding, squares, 0)
 
 
-_REPLICATES = 64
-
-
 class _ClassPairs:
     """Cumulative counts of pairs up to each of S steps."""
 
@@ -261,13 +259,10 @@ class _ClassPairs:
         # With w copies of each group, a pair of groups g and h occurs w_g w_h times. Pairs of two
         # copies of one group are left out, for they compare classes with themselves.
         num_groups = len(self._within)
-        rng = np.random.default_rng(checked_seed(seed))
         first, second = np.triu_indices(num_groups, 1)
         apart = self._between[first, second].astype(float)
         own = self._between[np.arange(num_groups), np.arange(num_groups)].astype(float)
-        for start in range(0, num_resamples, _REPLICATES):
-            size = min(_REPLICATES, num_resamples - start)
-            copies = rng.multinomial(num_groups, np.full(num_groups, 1 / num_groups), size)
+        for copies in class_copies(num_groups, num_resamples, seed):
             copies = copies.astype(float)
             negatives = copies @ own + (copies[:, first] * copies[:, second]) @ apart
             yield copies @ self._within.astype(float), negatives
@@ -278,42 +273,24 @@ _POSITIVE_SHARES = np.linspace(0, 1, 129)
 _NEGATIVE_SHARES = np.r_[np.geomspace(1e-9, 1, 145), np.linspace(0, 1, 65)]
 
 
-class RocCurve(NamedTuple):
-    """Shares of pairs up to each distance that occurs.
-
-    Args:
-        false_match_rates: floats `(S,)`, shares of the pairs of different classes.
-        true_match_rates: floats `(S,)`, shares of the pairs of the same class.
-        distances: floats `(S,)`, ascending.
-
-    Example:
-        >>> PairDistances([[0.0], [1.0], [3.0], [5.0]], [0, 0, 1, 1]).roc().true_match_rates
-        array([0.5, 1. , 1. , 1. , 1. ])
-    """
-
+class _RocCurve(NamedTuple):
     false_match_rates: np.ndarray
     true_match_rates: np.ndarray
     distances: np.ndarray
 
 
-class OperatingPoint(NamedTuple):
-    """A threshold of the distance, and how often it is right and wrong.
-
-    Args:
-        threshold: pairs up to this distance match; negative if no pair may match.
-        false_match_rate: share of the pairs of different classes that match (FMR, FAR).
-        true_match_rate: share of the pairs of the same class that match (TAR, 1 - FNMR).
-
-    Example:
-        >>> pairs = PairDistances([[0.0], [1.0], [3.0], [5.0]], [0, 0, 1, 1])
-        >>> point = pairs.at_false_match_rate(0.25)
-        >>> round(point.threshold, 3), point.false_match_rate, point.true_match_rate
-        (2.0, 0.25, 1.0)
-    """
-
+class _OperatingPoint(NamedTuple):
     threshold: float
     false_match_rate: float
     true_match_rate: float
+
+
+class _PairsOfClasses(NamedTuple):
+    positives: np.ndarray
+    negatives: np.ndarray
+    num_positive: np.ndarray
+    num_negative: np.ndarray
+    image_negatives: np.ndarray | None
 
 
 class PairDistances:
@@ -393,12 +370,16 @@ class PairDistances:
         """Numbers of the classes in shuffled order, as the rows of the scale have them."""
         return np.repeat(np.arange(len(self._ends)), np.diff(self._ends, prepend=0))
 
-    def roc(self) -> RocCurve:
-        """The ROC curve: one point for each step that has pairs."""
+    def roc(self) -> _RocCurve:
+        """The ROC curve: one point for each step that has pairs.
+
+        Returns:
+            `false_match_rates`, `true_match_rates` and `distances`, floats `(S,)`, ascending.
+        """
         both = self._positives + self._negatives
         steps = np.flatnonzero(np.diff(both, prepend=0))
         shares = (curves.rates(c)[steps] for c in (self._negatives, self._positives))
-        return RocCurve(*shares, self._scale.distances(steps))
+        return _RocCurve(*shares, self._scale.distances(steps))
 
     def auc(self) -> float:
         """Area under the ROC curve: how often a positive pair is nearer than a negative one."""
@@ -420,18 +401,23 @@ class PairDistances:
         """The largest harmonic mean of precision and recall of one threshold."""
         return float(curves.f1(self._positives, self._negatives))
 
-    def at_false_match_rate(self, rate: float) -> OperatingPoint:
+    def at_false_match_rate(self, rate: float) -> _OperatingPoint:
         """The largest distance that occurs with at most this share of false matches.
 
         Args:
             rate: accepted share of the pairs of different classes that match, in [0, 1].
+
+        Returns:
+            `threshold`, the distance up to which pairs match, negative if no pair may;
+            `false_match_rate` (FMR, FAR) and `true_match_rate` (TAR, 1 - FNMR), the shares of the
+            pairs of different classes and of the same class that match.
 
         Raises:
             ValueError: if the rate is not in [0, 1].
         """
         return self._point(self._steps_at([rate])[0])
 
-    def at_true_match_rate(self, rate: float) -> OperatingPoint:
+    def at_true_match_rate(self, rate: float) -> _OperatingPoint:
         """The smallest distance up to which this share of the pairs of the same class lie.
 
         Args:
@@ -444,7 +430,7 @@ class PairDistances:
         needed = np.ceil(rate * self.num_positive * (1 - 1e-12))
         return self._point(int(np.searchsorted(self._positives, needed)))
 
-    def at_threshold(self, threshold: float) -> OperatingPoint:
+    def at_threshold(self, threshold: float) -> _OperatingPoint:
         """The rates of a given threshold, rounded up to a step where distances are."""
         return self._point(int(self._scale.steps_at(threshold)))
 
@@ -458,12 +444,12 @@ class PairDistances:
 
     def _point(self, step):
         if step < 0:
-            return OperatingPoint(-1.0, 0.0, 0.0)
+            return _OperatingPoint(-1.0, 0.0, 0.0)
         mismatched = self._negatives[step] / self.num_negative
         matched = self._positives[step] / self.num_positive
-        return OperatingPoint(*map(float, (self._scale.distances(step), mismatched, matched)))
+        return _OperatingPoint(*map(float, (self._scale.distances(step), mismatched, matched)))
 
-    def by_class(self, thresholds: Sequence[float], by_image: bool = False) -> "PairsOfClasses":
+    def by_class(self, thresholds: Sequence[float], by_image: bool = False) -> _PairsOfClasses:
         """Counts the pairs of each class up to some distances.
 
         Args:
@@ -471,14 +457,17 @@ class PairDistances:
             by_image: also count those of each embedding.
 
         Returns:
-            `PairsOfClasses`.
+            integers: `positives` and `negatives` `(C, T)`, the pairs within each class and with
+            other classes up to each distance; `num_positive` and `num_negative` `(C,)`, all of
+            them; and `image_negatives` `(N, T)`, those of each embedding with other classes, or
+            `None`.
         """
         steps, places = np.unique(self._scale.steps_at(thresholds), return_inverse=True)
         found = self._class_pairs(steps, steps if by_image else ())
         images = np.empty_like(found.image_negatives)
         images[self._order] = found.image_negatives
         sizes = np.diff(self._ends, prepend=0)[self._place]
-        return PairsOfClasses(
+        return _PairsOfClasses(
             positives=found.positives[self._place][:, places].astype(np.int64),
             negatives=found.negatives[self._place][:, places].astype(np.int64),
             num_positive=sizes * (sizes - 1) // 2,
@@ -515,31 +504,6 @@ class PairDistances:
         parts = [(self._positives[steps][None], self._negatives[steps][None])]
         parts += ((p[:, :-1], n[:, :-1]) for p, n in found.resampled(num_resamples, seed))
         return self._scale.distances(steps), *map(np.concatenate, zip(*parts, strict=True))
-
-
-class PairsOfClasses(NamedTuple):
-    """Counts of pairs of each of C classes, and of each of N embeddings, up to T distances.
-
-    Args:
-        positives: integers `(C, T)`, pairs within the class.
-        negatives: integers `(C, T)`, pairs of the class with other classes.
-        num_positive: integers `(C,)`, all pairs within the class.
-        num_negative: integers `(C,)`, all pairs of the class with other classes.
-        image_negatives: integers `(N, T)`, pairs of each embedding with other classes; `None` if
-            they were not counted.
-
-    Example:
-        >>> pairs = PairDistances([[0.0], [1.0], [3.0], [5.0]], [0, 0, 1, 1])
-        >>> pairs.by_class([2.1, 3.1]).negatives
-        array([[1, 2],
-               [1, 2]])
-    """
-
-    positives: np.ndarray
-    negatives: np.ndarray
-    num_positive: np.ndarray
-    num_negative: np.ndarray
-    image_negatives: np.ndarray | None
 
 
 def _checked_rates(rates):

@@ -12,26 +12,13 @@ from gsp_tf.evaluation.vectors import checked_embeddings
 _BLOCK_NUMBERS = 2**22
 
 
-class PrototypePartition(NamedTuple):
-    """Partition of the local features of images by their nearest prototype.
-
-    Attributes:
-        assignments: integers `(B, H, W)` or `(B, n)`, index of the prototype of each feature.
-        distances: float64 of the same shape, distance of each feature to its prototype.
-        histograms: float64 `(B, m)`, share of an image's features per prototype; rows sum to 1.
-
-    Example:
-        >>> partition = prototype_partition([[[0.0], [9.0]]], [[1.0], [8.0]])
-        >>> partition.assignments.tolist()
-        [[0, 1]]
-    """
-
+class _PrototypePartition(NamedTuple):
     assignments: np.ndarray
     distances: np.ndarray
     histograms: np.ndarray
 
 
-def prototype_partition(features: ArrayLike, prototypes: ArrayLike) -> PrototypePartition:
+def prototype_partition(features: ArrayLike, prototypes: ArrayLike) -> _PrototypePartition:
     """Assigns every local feature of images to its nearest prototype.
 
     Feature f_j belongs to the prototype `argmin_i ||f_j - ω_i||`; ties, up to rounding, go to the
@@ -42,6 +29,11 @@ def prototype_partition(features: ArrayLike, prototypes: ArrayLike) -> Prototype
     Args:
         features: floats, local features `(B, H, W, C)` or a set of them `(B, n, C)`.
         prototypes: floats `(m, C)`.
+
+    Returns:
+        `assignments`, integers `(B, H, W)` or `(B, n)`, the prototype of each feature; `distances`,
+        float64 of the same shape, to that prototype; and `histograms`, float64 `(B, m)`, the share
+        of an image's features per prototype.
 
     Raises:
         ValueError: if features or prototypes are not finite, or their shapes do not match.
@@ -68,7 +60,7 @@ def prototype_partition(features: ArrayLike, prototypes: ArrayLike) -> Prototype
         distances[part] = lengths.reshape(-1, sets.shape[1])
     counts = [np.bincount(row, minlength=len(prototypes)) for row in assignments]
     shape = features.shape[:-1]
-    return PrototypePartition(
+    return _PrototypePartition(
         assignments.reshape(shape), distances.reshape(shape), np.array(counts) / sets.shape[1]
     )
 

@@ -16,7 +16,7 @@ from gsp_tf.evaluation._positives import (
     checked_depths,
     positives_of,
 )
-from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
+from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
 from gsp_tf.evaluation.exact_search import exact_ranking
 from gsp_tf.evaluation.search_space import Metric
 from gsp_tf.evaluation.vectors import (
@@ -114,14 +114,10 @@ class RankingMetrics:
         _, numbers = np.unique(self.labels[self.is_used], return_inverse=True)
         sizes = np.bincount(numbers)
         sums = np.stack([np.bincount(numbers, weights=values) for values in used], axis=1)
-        count, resampled = len(sizes), []
-        rng = np.random.default_rng(checked_seed(seed))
-        step = max(1, _BLOCK_ENTRIES // count)
-        for start in range(0, num_resamples if count > 1 else 0, step):
-            samples = min(step, num_resamples - start)
-            copies = rng.multinomial(count, np.full(count, 1 / count), samples)
-            resampled.append(copies @ sums / (copies @ sizes)[:, None])
-        drawn = np.concatenate(resampled) if resampled else np.empty((0, len(used)))
+        count, block = len(sizes), max(1, _BLOCK_ENTRIES // len(sizes))
+        resamples = class_copies(count, num_resamples if count > 1 else 0, seed, block)
+        resampled = [copies @ sums / (copies @ sizes)[:, None] for copies in resamples]
+        drawn = np.concatenate([np.empty((0, len(used))), *resampled])
         triples = zip(self.values, used.mean(axis=1), drawn.T, strict=True)
         return {name: estimate(mean, of, confidence) for name, mean, of in triples}
 
@@ -400,13 +396,10 @@ def class_wise_map(
         >>> np.nanmean(by_class).item()
         0.417
     """
-    nearest, labels = _searched(queries, query_labels, references, reference_labels, metric)
-    positives = Positives(*labels)
-    map_at_r = np.full(len(positives.labels), np.nan)
-    for rows, hits in positives.hits(nearest, depth=1):
-        _, map_at_r[rows] = _r_precision_and_map(hits, positives.counts[rows])
-    _, classes = np.unique(positives.labels, return_inverse=True)
-    return np.bincount(classes, weights=map_at_r) / np.bincount(classes)
+    searched = queries, query_labels, references, reference_labels
+    found = ranking_metrics(*searched, at=(), metric=metric)
+    _, classes = np.unique(found.labels, return_inverse=True)
+    return np.bincount(classes, weights=found.values["map_at_r"]) / np.bincount(classes)
 
 
 def query_metrics(

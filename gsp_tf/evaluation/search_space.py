@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import faiss
 import numpy as np
 
+from gsp_tf._arguments import check_choice
 from gsp_tf.evaluation.vectors import unit_vectors
 
 Metric = Literal["euclidean", "cosine"]
@@ -43,8 +44,7 @@ class SearchSpace:
     scale: float
 
     def __post_init__(self):
-        if self.metric not in get_args(Metric):
-            raise ValueError(f"metric must be one of {get_args(Metric)}; received {self.metric!r}.")
+        check_choice("metric", self.metric, Metric)
 
     @classmethod
     def around(cls, references: np.ndarray, metric: Metric = "euclidean") -> "SearchSpace":
@@ -128,21 +128,8 @@ def corrected_scores(
 
 
 def correct_squares(squares: np.ndarray, queries: np.ndarray, references: np.ndarray) -> None:
-    """Computes squared distances again, from differences, where float32 products cancel.
-
-    So equal vectors have the distance 0, and no square is negative.
-
-    Args:
-        squares: float32 `(Q, N)`, sums of squared lengths and products; corrected in place.
-        queries: float32 `(Q, D)`.
-        references: float32 `(N, D)`.
-
-    Example:
-        >>> squares = np.float32([[-0.001, 9.0]])
-        >>> correct_squares(squares, np.float32([[3.0]]), np.float32([[3.0], [0.0]]))
-        >>> squares
-        array([[0., 9.]], dtype=float32)
-    """
+    """Computes float32 squares `(Q, N)` again, in place, where products of vectors cancel."""
+    # So equal vectors have the distance 0, and no square is negative.
     of, columns = np.nonzero(squares < _NEAR * np.einsum("nd,nd->n", queries, queries)[:, None])
     for start in range(0, len(of), _PAIRS):
         near = of[start : start + _PAIRS], columns[start : start + _PAIRS]
@@ -151,29 +138,11 @@ def correct_squares(squares: np.ndarray, queries: np.ndarray, references: np.nda
 
 
 def metric_points(embeddings: np.ndarray, metric: Metric) -> np.ndarray:
-    """Points whose Euclidean distances give the distances of embeddings.
-
-    Those of the Euclidean metric are the embeddings. For the cosine distance they are the
-    directions of the embeddings, and `|u - v|² / 2 = 1 - uᵀv` keeps the digits of small distances.
-    One dimension more holds the zero vectors, which have similarity 0 to every other vector.
-
-    Args:
-        embeddings: floats `(N, D)`.
-        metric: the distance.
-
-    Returns:
-        the embeddings, or float64 `(N, D + 1)`.
-
-    Raises:
-        ValueError: for an unknown metric.
-
-    Example:
-        >>> metric_points(np.array([[0.0, 2.0], [0.0, 0.0]]), "cosine")
-        array([[0., 1., 0.],
-               [0., 0., 1.]])
-    """
-    if metric not in get_args(Metric):
-        raise ValueError(f"metric must be one of {get_args(Metric)}; received {metric!r}.")
+    """Points whose Euclidean distances give the distances of embeddings `(N, D)`."""
+    # For the cosine distance they are the directions in float64, and |u - v|² / 2 = 1 - uᵀv keeps
+    # the digits of small distances. One dimension more holds the zero vectors, which have
+    # similarity 0 to every other vector.
+    check_choice("metric", metric, Metric)
     if metric == "euclidean":
         return embeddings
     points = np.zeros((len(embeddings), embeddings.shape[1] + 1))
@@ -183,12 +152,7 @@ def metric_points(embeddings: np.ndarray, metric: Metric) -> np.ndarray:
 
 
 def metric_distances(squares: np.ndarray, metric: Metric) -> np.ndarray:
-    """The distances of a metric for squared distances of `metric_points`.
-
-    Example:
-        >>> metric_distances(np.array([4.0, 2.0]), "cosine")
-        array([2., 1.])
-    """
+    """The distances of a metric for squared distances of `metric_points`."""
     return np.sqrt(squares) if metric == "euclidean" else squares / 2
 
 

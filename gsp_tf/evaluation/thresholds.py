@@ -1,7 +1,6 @@
 """Thresholds of distances: from a calibration set, with a guarantee, and their consistency."""
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom, t
 
 from gsp_tf._integers import checked_seed
-from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
+from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.pair_distances import PairDistances
 from gsp_tf.evaluation.search_space import Metric
@@ -19,50 +18,15 @@ _RULE_OF_THREE = 3
 _SIGNIFICANCE = 0.05
 
 
-@dataclass(frozen=True)
-class CalibratedThreshold:
-    """A threshold of the distance, its rates, and the intervals of all three.
-
-    Args:
-        distance: the threshold; pairs up to it are accepted. Its interval is that of thresholds
-            that were chosen in the same way for resampled classes.
-        false_match_rate: share of the pairs of different classes that it accepts.
-        true_match_rate: share of the pairs of the same class that it accepts.
-
-    Example:
-        >>> one = Estimate(1.0, 1.0, 1.0)
-        >>> CalibratedThreshold(Estimate(0.9, 0.8, 1.1), Estimate(0.01, 0.0, 0.02), one).distance
-        Estimate(value=0.9, low=0.8, high=1.1)
-    """
-
+class _CalibratedThreshold(NamedTuple):
     distance: Estimate
     false_match_rate: Estimate
     true_match_rate: Estimate
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """Thresholds for "match" and "unknown", and for whom they do not hold.
-
-    Args:
-        match: the threshold up to which two images match.
-        unknown: the threshold above which an image is unknown; at least that of `match`.
-        class_rates: floats `(C,)`, the share of false matches of each class at `match`, in the
-            order of `PairDistances.classes`.
-        is_over: bools `(C,)`, the classes whose own false match rate is significantly higher than
-            the chosen one.
-        precision: the share of true matches among matches at the base rate; `None` without one.
-
-    Example:
-        >>> labels = np.arange(40) // 4
-        >>> found = calibrate_thresholds(PairDistances(labels[:, None] % 7, labels), 0.01)
-        Traceback (most recent call last):
-            ...
-        ValueError: No pair may match at a false match rate of 0.01: ...
-    """
-
-    match: CalibratedThreshold
-    unknown: CalibratedThreshold
+class _Calibration(NamedTuple):
+    match: _CalibratedThreshold
+    unknown: _CalibratedThreshold
     class_rates: np.ndarray
     is_over: np.ndarray
     precision: Estimate | None
@@ -76,7 +40,7 @@ def calibrate_thresholds(
     num_resamples: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
-) -> Calibration:
+) -> _Calibration:
     """Thresholds at a false match rate, which hold for the pairs that they are measured on.
 
     Two images *match* up to the largest distance at which at most `false_match_rate` of the pairs
@@ -113,7 +77,12 @@ def calibrate_thresholds(
         seed: seed of the samples.
 
     Returns:
-        `Calibration`.
+        `match` and `unknown`, each with the `Estimate` of `distance`, `false_match_rate` and
+        `true_match_rate`, the shares of pairs up to the distance; its interval is that of
+        thresholds chosen in the same way for resampled classes. `class_rates`, floats `(C,)`, the
+        share of false matches of each of `pairs.classes` at `match`; `is_over`, bools `(C,)`,
+        whether it is significantly over the rate; and `precision`, the share of true matches among
+        matches at the base rate, or `None` without one.
 
     Raises:
         ValueError: if the pairs cannot support the rate, no pair keeps it, or an argument is out of
@@ -154,7 +123,7 @@ def calibrate_thresholds(
     matched = curves.calibrated(match, curves.negatives, false_match_rate)
     missed = curves.calibrated(unknown, curves.positives, 1 - missed_match_rate)
     rates, is_over = _classes_over(pairs, match.threshold, false_match_rate)
-    return Calibration(
+    return _Calibration(
         match=matched,
         unknown=missed if unknown.threshold > match.threshold else matched,
         class_rates=rates,
@@ -187,7 +156,7 @@ class _Resampled:
         shares, classes = curves
         chosen = np.array([np.interp(rate, share, self._distances) for share in shares])
         chosen += point.threshold - chosen[0]
-        return CalibratedThreshold(
+        return _CalibratedThreshold(
             estimate(point.threshold, chosen[1:], self._confidence, classes),
             self._rate(point, point.false_match_rate, self.negatives),
             self._rate(point, point.true_match_rate, self.positives),
@@ -293,9 +262,6 @@ def conformal_threshold(
     return float(np.sort(scores)[rank - 1])
 
 
-_REPLICATES = 64
-
-
 class ThresholdConsistency(NamedTuple):
     """How the utility of each class depends on the threshold.
 
@@ -349,10 +315,8 @@ class ThresholdConsistency(NamedTuple):
         """
         check_resampling(num_resamples, confidence)
         count, resampled = len(self.classes), []
-        rng = np.random.default_rng(checked_seed(seed))
-        for start in range(0, num_resamples, _REPLICATES):
-            samples = min(_REPLICATES, num_resamples - start)
-            shares = rng.multinomial(count, np.full(count, 1 / count), samples) / count
+        for copies in class_copies(count, num_resamples, seed):
+            shares = copies / count
             means = shares @ self.utilities
             variances = shares @ np.square(self.utilities) - np.square(means)
             resampled.append(np.trapezoid(variances, self.thresholds, axis=1))

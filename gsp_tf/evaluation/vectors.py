@@ -46,15 +46,7 @@ def checked_embeddings(embeddings: ArrayLike, name: str, wide: bool = False) -> 
 
 
 def warn_of_own_images(queries: np.ndarray, references: np.ndarray) -> None:
-    """Warns where references are the queries, row by row, so that each query finds itself.
-
-    Args:
-        queries: floats `(Q, D)`.
-        references: floats `(N, D)`.
-
-    Example:
-        >>> warn_of_own_images(np.eye(2), np.ones((2, 2)))
-    """
+    """Warns where references are the queries, row by row, so that each query finds itself."""
     if np.array_equal(queries, references):
         warnings.warn(
             f"Each of the {len(queries)} queries finds itself: the reference of the same row is at "
@@ -124,19 +116,7 @@ def unit_vectors(embeddings: np.ndarray) -> np.ndarray:
 
 
 def distinct_rows(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different rows of an array.
-
-    Args:
-        array: numbers `(N, D)`.
-
-    Returns:
-        rows `(U,)`, the first of each different one, and numbers `(N,)` from 0 to U - 1, equal for
-        equal rows.
-
-    Example:
-        >>> distinct_rows(np.array([[3.0, 1.0], [0.0, 2.0], [3.0, 1.0]]))
-        (array([1, 0]), array([1, 0, 1]))
-    """
+    """The first rows `(U,)` of the different ones of `(N, D)`, and which of them each row is."""
     rows = np.ascontiguousarray(array + array.dtype.type(0))  # -0 becomes 0
     keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
     return np.unique(keys, return_index=True, return_inverse=True)[1:]

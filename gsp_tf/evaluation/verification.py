@@ -6,9 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation import _pair_curves as curves
-from gsp_tf.evaluation.estimates import Estimate, check_resampling, estimate
+from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.pair_distances import PairDistances
 from gsp_tf.evaluation.search_space import Metric
@@ -178,8 +177,8 @@ def open_set_identification(
     is_right = (is_known & (reference_labels[nearest] == query_labels))[order]
     _, classes = np.unique(query_labels, return_inverse=True)
     ranked = _Ranked(distances[order], is_known[order], is_right, classes[order])
-    rng, count = np.random.default_rng(checked_seed(seed)), classes.max() + 1
-    copies = rng.multinomial(count, np.full(count, 1 / count), num_resamples)
+    count = classes.max() + 1
+    (copies,) = class_copies(count, num_resamples, seed, num_resamples)
     values = ranked.rates(np.ones(count), false_alarm_rates)
     resampled = np.array([ranked.rates(weights, false_alarm_rates) for weights in copies])
     fewest = min(len(np.unique(query_labels[of])) for of in (is_known, ~is_known))

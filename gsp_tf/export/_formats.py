@@ -13,10 +13,10 @@ from keras import ops
 
 from gsp_tf import layers
 from gsp_tf._console import to_install
+from gsp_tf._keras import first_output
 from gsp_tf.data import central_window, resize_window
 from gsp_tf.export._decoding import decode_window
 from gsp_tf.layers import GeneralizedMaxPooling
-from gsp_tf.training import first_output
 
 
 class ServedEmbedder(keras.Model):

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 import keras
 
 from gsp_tf._files import file_sha256, new_folder, refuse_existing, replace_text
+from gsp_tf._keras import first_output
 from gsp_tf._metadata import versions
 from gsp_tf._typing import PathLike
 from gsp_tf.export._formats import ServedEmbedder
@@ -23,7 +24,6 @@ from gsp_tf.export.metadata import (
 from gsp_tf.export.runs import KERAS_NAME, compare, train_classes
 from gsp_tf.runs import RunFolder
 from gsp_tf.search import RunModel, find_thresholds
-from gsp_tf.training import first_output
 
 _MODEL, _METADATA = "model.keras", "metadata.json"
 _FILES = (_MODEL, CARD, _METADATA, "thresholds.json", "recipe.yaml", "metrics.json")

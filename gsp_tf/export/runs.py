@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._files import new_folder, refuse_existing
+from gsp_tf._keras import first_output
 from gsp_tf._typing import PathLike
 from gsp_tf.export._formats import (
     ONNX_PACKAGES,
@@ -24,7 +25,6 @@ from gsp_tf.export._formats import (
 from gsp_tf.export.metadata import describe
 from gsp_tf.runs import fingerprint, load_splits
 from gsp_tf.search import RunModel, find_thresholds
-from gsp_tf.training import first_output
 
 _TOLERANCE = 1e-5
 _ANY_SIDE = 64  # of a model that takes images of any size

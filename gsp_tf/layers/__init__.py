@@ -7,9 +7,11 @@ that is not an integer of at least 1, raises a ValueError.
 """
 
 from gsp_tf.layers.batch_losses import add_batch_loss, collected_batch_losses
-from gsp_tf.layers.coded_residual import CodedResidualTransform
-from gsp_tf.layers.coded_residual_branches import CodedResidualBranches
-from gsp_tf.layers.dense_branches import DenseBranches
+from gsp_tf.layers.coded_residual import (
+    CodedResidualBranches,
+    CodedResidualTransform,
+    DenseBranches,
+)
 from gsp_tf.layers.frozen_network import FrozenNetwork
 from gsp_tf.layers.global_local import GlobalLocalEmbedding
 from gsp_tf.layers.grouping import (
@@ -27,26 +29,25 @@ from gsp_tf.layers.normalization import (
     PixelNormalization,
 )
 from gsp_tf.layers.patch_tokens import PatchTokens
-from gsp_tf.layers.pooling import (
-    AverageMaxPooling,
-    CBAMPooling,
-    CrowPooling,
-    DelfPooling,
-    GeneralizedMaxPooling,
-    GeneralizedMeanPooling,
+from gsp_tf.layers.pooling.average_max import AverageMaxPooling
+from gsp_tf.layers.pooling.base import LocalFeaturePooling, WeightedPooling
+from gsp_tf.layers.pooling.cbam import CBAMPooling
+from gsp_tf.layers.pooling.crow import CrowPooling
+from gsp_tf.layers.pooling.delf import DelfPooling
+from gsp_tf.layers.pooling.generalized_max import GeneralizedMaxPooling
+from gsp_tf.layers.pooling.generalized_mean import GeneralizedMeanPooling
+from gsp_tf.layers.pooling.gsop import GSoPPooling
+from gsp_tf.layers.pooling.gsp import (
     GeneralizedSumMaxPooling,
     GeneralizedSumMeanPooling,
     GeneralizedSumPooling,
-    GSoPPooling,
-    LocalFeaturePooling,
-    NetVLAD,
-    OptimalTransportPooling,
-    PrototypePooling,
-    SMKPooling,
-    SolarPooling,
-    WeightedPooling,
-    WeldonPooling,
 )
+from gsp_tf.layers.pooling.net_vlad import NetVLAD
+from gsp_tf.layers.pooling.optimal_transport import OptimalTransportPooling
+from gsp_tf.layers.pooling.prototypes import PrototypePooling
+from gsp_tf.layers.pooling.smk import SMKPooling
+from gsp_tf.layers.pooling.solar import SolarPooling
+from gsp_tf.layers.pooling.weldon import WeldonPooling
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
 
 __all__ = [

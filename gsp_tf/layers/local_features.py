@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_choice, check_sizes
+from gsp_tf._arguments import check_choice
 from gsp_tf._config import constructor_config
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
@@ -93,12 +93,3 @@ def with_finite_variance(x: Tensor, training: bool | None) -> Tensor:
 def at_positions(values, positions):
     """Values `(B, n, ...)` of the features of a set, at the positions of its map or set."""
     return ops.reshape(values, (ops.shape(values)[0], *positions, *values.shape[2:]))
-
-
-def check_pair(**pairs):
-    """Refuse a named value that is not a pair of sizes."""
-    for name, pair in pairs.items():
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ValueError(f"{name} must be a pair, one for each branch, received {pair!r}.")
-        for size in pair:
-            check_sizes(**{name: size})

@@ -11,7 +11,6 @@ from gsp_tf.losses.arc_face import ArcFaceLoss
 from gsp_tf.losses.barlow_twins import BarlowTwinsLoss
 from gsp_tf.losses.binomial_deviance import BinomialDevianceLoss
 from gsp_tf.losses.circle import CircleLoss
-from gsp_tf.losses.class_margin import ClassMarginLoss
 from gsp_tf.losses.contrastive import ContrastiveLoss
 from gsp_tf.losses.cos_face import CosFaceLoss
 from gsp_tf.losses.cosine_contrastive import CosineContrastiveLoss
@@ -28,18 +27,16 @@ from gsp_tf.losses.distances import (
 from gsp_tf.losses.dynamic_soft_margin import DynamicSoftMarginLoss
 from gsp_tf.losses.fast_ap import FastAPLoss
 from gsp_tf.losses.generalized_lifted_structure import GeneralizedLiftedStructureLoss
-from gsp_tf.losses.group_diversity import GroupDiversityLoss
-from gsp_tf.losses.grouped import GroupedLoss
+from gsp_tf.losses.grouped import GroupDiversityLoss, GroupedLoss
 from gsp_tf.losses.hier import HIERLoss
 from gsp_tf.losses.histogram import HistogramLoss
 from gsp_tf.losses.hybrid import HybridLoss
 from gsp_tf.losses.instance import InstanceLoss
-from gsp_tf.losses.intra_pair_variance import IntraPairVarianceLoss
 from gsp_tf.losses.label_smoothing import LabelSmoothing
 from gsp_tf.losses.large_margin_softmax import LargeMarginSoftmaxLoss
 from gsp_tf.losses.lifted_structure import LiftedStructureLoss
 from gsp_tf.losses.manifold import ManifoldLoss
-from gsp_tf.losses.margin import MarginLoss
+from gsp_tf.losses.margin import ClassMarginLoss, MarginLoss
 from gsp_tf.losses.matryoshka import MatryoshkaLoss
 from gsp_tf.losses.miners import (
     AngularMiner,
@@ -73,7 +70,7 @@ from gsp_tf.losses.proxy_nca import ProxyNCALoss
 from gsp_tf.losses.proxy_pairs import ProxyPairsLoss
 from gsp_tf.losses.proxy_synthesis import ProxySynthesis
 from gsp_tf.losses.ranked_list import RankedListLoss
-from gsp_tf.losses.recall_at_k import RecallAtKLoss
+from gsp_tf.losses.recall_at_k import RecallAtKLoss, SimilarityMixup
 from gsp_tf.losses.reduction import Reduction, weighted_mean
 from gsp_tf.losses.regularizers import (
     CenterInvariantRegularizer,
@@ -87,7 +84,6 @@ from gsp_tf.losses.self_supervised import SelfSupervisedLoss
 from gsp_tf.losses.semi_supervised import SemiSupervisedLoss
 from gsp_tf.losses.signal_to_noise_contrastive import SignalToNoiseContrastiveLoss
 from gsp_tf.losses.sim_siam import SimSiamLoss
-from gsp_tf.losses.similarity_mixup import SimilarityMixup
 from gsp_tf.losses.smooth_ap import SmoothAPLoss
 from gsp_tf.losses.soft_nearest_neighbor import SoftNearestNeighborLoss
 from gsp_tf.losses.soft_triple import SoftTripleLoss
@@ -100,7 +96,7 @@ from gsp_tf.losses.threshold_consistent_margin import ThresholdConsistentMarginL
 from gsp_tf.losses.triplet import TripletLoss
 from gsp_tf.losses.triplet_hard import TripletHardLoss
 from gsp_tf.losses.triplet_semi_hard import TripletSemiHardLoss
-from gsp_tf.losses.tuplet_margin import TupletMarginLoss
+from gsp_tf.losses.tuplet_margin import IntraPairVarianceLoss, TupletMarginLoss
 from gsp_tf.losses.vicreg import VICRegLoss
 from gsp_tf.losses.virtual_class import VirtualClass
 from gsp_tf.losses.weighted_sum import WeightedSumLoss

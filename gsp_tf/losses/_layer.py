@@ -8,6 +8,7 @@ from keras import ops
 
 from gsp_tf._arguments import check_at_least
 from gsp_tf._config import Guarded, constructor_config, restored
+from gsp_tf._keras import layers_within
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_inputs, nan_unless
 
@@ -132,13 +133,16 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
             )
 
     def build(self, labels_shape, embeddings_shape):
-        """Add the weights; a loss without any has nothing to add."""
+        """Build the losses in it; a loss with weights of its own adds them."""
+        for loss in list(layers_within(self)):
+            if isinstance(loss, LossLayer) and not loss.built:
+                loss.build(labels_shape, embeddings_shape)
 
     def compute_output_shape(self, *shapes, **named_shapes):
         return ()
 
     def get_config(self):
-        return {**super().get_config(), **constructor_config(self)}
+        return {**keras.layers.Layer.get_config(self), **constructor_config(self)}
 
     @classmethod
     def from_config(cls, config):

@@ -1,5 +1,6 @@
 """Bases of the losses over pairs."""
 
+import operator
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ import keras
 from keras import ops
 
 from gsp_tf._arguments import check_relation
-from gsp_tf._config import Guarded, constructor_config, restored
+from gsp_tf._config import Guarded, restored
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Relation, Tensor
 from gsp_tf.losses._inputs import as_float_tensor, check_inputs, nan_unless
@@ -72,7 +73,6 @@ class PairLoss(Guarded, keras.losses.Loss):
         ValueError: if an argument is none of these.
 
     Example:
-        >>> import numpy as np
         >>> from dataclasses import dataclass
         >>> from gsp_tf.losses import Distance, LpDistance
         >>> @dataclass(eq=False)
@@ -80,7 +80,7 @@ class PairLoss(Guarded, keras.losses.Loss):
         ...     distance: Distance | str | None = None
         ...     def terms(self, pairs):
         ...         yield pairs.distances, pairs.positives
-        >>> labels, embeddings = [0, 0, 1], np.array([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]])
+        >>> labels, embeddings = [0, 0, 1], [[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]]
         >>> float(MeanPositiveDistance(normalize=False)(labels, embeddings))
         5.0
         >>> float(MeanPositiveDistance(normalize=False, distance=LpDistance(1))(labels, embeddings))
@@ -183,9 +183,8 @@ class PairLoss(Guarded, keras.losses.Loss):
             scalar, as from a call.
 
         Example:
-            >>> import numpy as np
             >>> from gsp_tf.losses import ContrastiveLoss
-            >>> anchors, references = np.eye(2), np.array([[0.6, 0.8]])
+            >>> anchors, references = [[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.8]]
             >>> float(ContrastiveLoss().pairwise([0, 1], anchors, [0], references))
             0.89
         """
@@ -234,19 +233,16 @@ class PairLoss(Guarded, keras.losses.Loss):
         """Loss of the pairs as they are weighted: a scalar, unless the reduction is "none"."""
         return self.reducer(self.terms(pairs), pairs.anchor_labels)
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "PairLoss":
+        return cls(**restored(config))
+
     def terms(self, pairs: Pairs) -> Terms:
         """Terms of the loss, and their weights, for each kind that is reduced by itself.
 
         Both are `(A, R)`, one for each pair, or `(A,)`, one for each anchor.
         """
         raise NotImplementedError
-
-    def get_config(self) -> dict[str, Any]:
-        return constructor_config(self)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "PairLoss":
-        return cls(**restored(config))
 
 
 def _snake_case(name):
@@ -296,12 +292,5 @@ class PairWrapper(LossLayer):
         self.loss = loss
         self.seed_generator = loss.seed_generator
 
-    @property
-    def normalize(self):
-        """Whether the pair loss normalises the embeddings."""
-        return self.loss.normalize
-
-    @property
-    def relation(self):
-        """How the pair loss relates labels."""
-        return self.loss.relation
+    normalize = property(operator.attrgetter("loss.normalize"))
+    relation = property(operator.attrgetter("loss.relation"))

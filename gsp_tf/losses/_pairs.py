@@ -44,7 +44,7 @@ class Pairs:
 
     Example:
         >>> import numpy as np
-        >>> x, labels = np.eye(3), np.array([4, 9, 4])
+        >>> x, labels = np.eye(3), [4, 9, 4]
         >>> Pairs(x, x, labels, labels, exclude_self=True).positives.numpy()
         array([[0., 0., 1.],
                [0., 0., 0.],

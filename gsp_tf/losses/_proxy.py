@@ -1,5 +1,6 @@
 """Bases of the losses between samples and learned class proxies."""
 
+import operator
 from typing import Any
 
 from keras import ops
@@ -74,11 +75,10 @@ class ProxyLoss(ProxyLayer):
         >>> class MeanOwnDistance(ProxyLoss):
         ...     def similarity_loss(self, labels, similarities, is_class=None):
         ...         return ops.mean(1.0 - ops.take_along_axis(similarities, labels[:, None], 1))
-        >>> import numpy as np
         >>> loss = MeanOwnDistance(num_classes=2)
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[3.0, 0.0], [0.0, 4.0]])
-        >>> float(loss(np.array([1]), np.array([[0.6, 0.8]], "float32")))
+        >>> float(loss([1], [[0.6, 0.8]]))
         0.2
     """
 
@@ -185,19 +185,8 @@ class ProxyWrapper(LossLayer):
             )
         self.proxy_loss = proxy_loss
 
-    def build(self, labels_shape, embeddings_shape):
-        if not self.proxy_loss.built:
-            self.proxy_loss.build(labels_shape, embeddings_shape)
-
-    @property
-    def num_classes(self):
-        """Number of classes of the proxy loss."""
-        return self.proxy_loss.num_classes
-
-    @property
-    def proxies(self):
-        """Proxies `(num_classes * k, D)` of the proxy loss."""
-        return self.proxy_loss.proxies
+    num_classes = property(operator.attrgetter("proxy_loss.num_classes"))
+    proxies = property(operator.attrgetter("proxy_loss.proxies"))
 
     def call(self, labels, embeddings, training=True):
         if not training:

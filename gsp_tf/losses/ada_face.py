@@ -45,11 +45,10 @@ class AdaFaceLoss(ProxyLayer):
         ValueError: if an argument is out of range.
 
     Example:
-        >>> import numpy as np
         >>> loss = AdaFaceLoss(num_classes=2, scale=2.0)
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
-        >>> round(float(loss(np.array([0]), np.array([[0.8, 0.6]], "float32"))), 3)
+        >>> round(float(loss([0], [[0.8, 0.6]])), 3)
         0.901
     """
 

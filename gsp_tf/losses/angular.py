@@ -34,9 +34,8 @@ class AngularLoss(PairLoss):
         ValueError: if the angle is out of range.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
-        >>> round(float(AngularLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
+        >>> round(float(AngularLoss()([0, 0, 1], embeddings)), 3)
         0.002
     """
 

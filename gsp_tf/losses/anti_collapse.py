@@ -36,12 +36,11 @@ class AntiCollapseLoss(ProxyWrapper):
         ValueError: if the loss has no proxies, ε is not positive, or the source is none of these.
 
     Example:
-        >>> import numpy as np
         >>> from gsp_tf.losses import NormalizedSoftmaxLoss
         >>> loss = AntiCollapseLoss(NormalizedSoftmaxLoss(2, 1.0))
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
-        >>> round(float(loss(np.array([0, 1]), np.eye(2, dtype="float32"))), 3)
+        >>> round(float(loss([0, 1], [[1.0, 0.0], [0.0, 1.0]])), 3)
         0.647
     """
 

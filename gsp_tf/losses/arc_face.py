@@ -36,11 +36,10 @@ class ArcFaceLoss(SoftmaxProxyLoss):
         ValueError: if an argument is out of range.
 
     Example:
-        >>> import numpy as np
         >>> loss = ArcFaceLoss(num_classes=2, scale=2.0)
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
-        >>> round(float(loss(np.array([0]), np.array([[0.8, 0.6]], "float32"))), 3)
+        >>> round(float(loss([0], [[0.8, 0.6]])), 3)
         0.895
     """
 

@@ -37,9 +37,8 @@ class BinomialDevianceLoss(PairLoss):
         distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
-        >>> round(float(BinomialDevianceLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
+        >>> round(float(BinomialDevianceLoss()([0, 0, 1], embeddings)), 3)
         0.598
     """
 

@@ -26,9 +26,8 @@ class CircleLoss(PairLoss):
         scale: γ, scale of the similarities.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
-        >>> round(float(CircleLoss(scale=2.0)(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
+        >>> round(float(CircleLoss(scale=2.0)([0, 0, 1], embeddings)), 3)
         0.693
     """
 

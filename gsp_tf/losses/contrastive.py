@@ -31,10 +31,9 @@ class ContrastiveLoss(PairLoss):
         distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
-        >>> import numpy as np
         >>> loss = ContrastiveLoss(positive_margin=0.0, negative_margin=0.5)
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
-        >>> round(float(loss(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
+        >>> round(float(loss([0, 0, 1], embeddings)), 3)
         0.894
     """
 

@@ -22,9 +22,8 @@ class CosineContrastiveLoss(PairLoss):
         margin: m, similarity below which a negative pair costs nothing.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(CosineContrastiveLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
+        >>> round(float(CosineContrastiveLoss()([0, 0, 1], embeddings)), 3)
         0.773
     """
 

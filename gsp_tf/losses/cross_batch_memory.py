@@ -50,12 +50,11 @@ class CrossBatchMemory(PairWrapper):
         ValueError: if an argument or a label is out of range.
 
     Example:
-        >>> import numpy as np
         >>> from gsp_tf.losses import ContrastiveLoss
         >>> loss = CrossBatchMemory(ContrastiveLoss(), capacity=100)
-        >>> float(loss(np.array([0, 1]), np.eye(2)))
+        >>> float(loss([0, 1], [[1.0, 0.0], [0.0, 1.0]]))
         0.0
-        >>> float(loss(np.array([0, 1]), -np.eye(2)))
+        >>> float(loss([0, 1], [[-1.0, 0.0], [0.0, -1.0]]))
         2.0
     """
 

@@ -1,14 +1,14 @@
 """The distances that a loss may measure."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import keras
 import numpy as np
 from keras import ops
 
 from gsp_tf._backend import custom_gradient
-from gsp_tf._config import Guarded, constructor_config
+from gsp_tf._config import Guarded
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
 from gsp_tf.ops import l2_normalize, pairwise_distances
@@ -32,13 +32,12 @@ class Distance(Guarded):
     the same name; these form the config.
 
     Example:
-        >>> import numpy as np
         >>> from gsp_tf.losses import ContrastiveLoss
         >>> class Chebyshev(Distance):
         ...     def __call__(self, x, y, where=True):
         ...         return ops.max(ops.abs(x[:, None] - y[None, :]), axis=-1)
         >>> loss = ContrastiveLoss(distance=Chebyshev(), normalize=False)
-        >>> float(loss([0, 0], np.array([[0.0, 0.0], [3.0, 4.0]])))
+        >>> float(loss([0, 0], [[0.0, 0.0], [3.0, 4.0]]))
         4.0
     """
 
@@ -55,15 +54,6 @@ class Distance(Guarded):
             booleans `(a, 1)`, or True for all.
         """
         return True
-
-    def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor."""
-        return constructor_config(self)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Distance":
-        """A distance of the arguments in `get_config`."""
-        return cls(**config)
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -42,9 +42,8 @@ class DynamicSoftMarginLoss(LossLayer):
         ValueError: if an argument is out of range.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(DynamicSoftMarginLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
+        >>> round(float(DynamicSoftMarginLoss()([0, 0, 1], embeddings)), 3)
         0.248
     """
 

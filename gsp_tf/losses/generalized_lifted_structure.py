@@ -26,9 +26,8 @@ class GeneralizedLiftedStructureLoss(PairLoss):
         distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(GeneralizedLiftedStructureLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
+        >>> round(float(GeneralizedLiftedStructureLoss()([0, 0, 1], embeddings)), 3)
         1.375
     """
 

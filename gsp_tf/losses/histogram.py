@@ -34,9 +34,8 @@ class HistogramLoss(PairLoss):
         ValueError: if `num_bins` is below 1.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(HistogramLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
+        >>> round(float(HistogramLoss()([0, 0, 1], embeddings)), 3)
         1.0
     """
 

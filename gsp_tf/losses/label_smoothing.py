@@ -33,12 +33,11 @@ class LabelSmoothing(SoftmaxWrapper):
         ValueError: if an argument is out of range, or the loss has no logits.
 
     Example:
-        >>> import numpy as np
         >>> from gsp_tf.losses import NormalizedSoftmaxLoss
         >>> loss = LabelSmoothing(NormalizedSoftmaxLoss(3, 1.0), 0.4, super_classes=[0, 0, 1])
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-        >>> round(float(loss(np.array([0]), np.array([[1.0, 0.0]], "float32"))), 3)
+        >>> round(float(loss([0], [[1.0, 0.0]])), 3)
         0.608
     """
 

@@ -31,9 +31,8 @@ class LiftedStructureLoss(PairLoss):
         distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(LiftedStructureLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
+        >>> round(float(LiftedStructureLoss()([0, 0, 1], embeddings)), 3)
         2.301
     """
 

@@ -39,11 +39,10 @@ class ManifoldLoss(LossLayer):
         ValueError: if an argument is out of range.
 
     Example:
-        >>> import numpy as np
         >>> loss = ManifoldLoss(num_proxies=2)
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
-        >>> round(float(loss(np.array([0, 1]), np.array([[0.6, 0.8], [0.8, 0.6]], "float32"))), 3)
+        >>> round(float(loss([0, 1], [[0.6, 0.8], [0.8, 0.6]])), 3)
         1.404
     """
 

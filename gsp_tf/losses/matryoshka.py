@@ -1,5 +1,6 @@
 """Losses over prefixes of the embedding (Kusupati et al., NeurIPS 2022)."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,10 +41,9 @@ class MatryoshkaLoss(LossLayer):
         ValueError: if an argument is out of range, or the embeddings have another dimension.
 
     Example:
-        >>> import numpy as np
         >>> from gsp_tf.losses import ContrastiveLoss
         >>> loss = MatryoshkaLoss(ContrastiveLoss(negative_margin=2.0), dims=(1, 2), weights=(3, 1))
-        >>> float(loss(np.array([0, 1]), np.array([[1.0, 0.0], [1.0, 0.0]])))  # 3 · 2 + 1 · 2
+        >>> float(loss([0, 1], [[1.0, 0.0], [1.0, 0.0]]))  # 3 · 2 + 1 · 2
         8.0
     """
 
@@ -75,49 +75,26 @@ class MatryoshkaLoss(LossLayer):
         self.prefix_weights = None if weights is None else tuple(map(float, weights))
         self.seed_generator = getattr(loss, "seed_generator", None)
 
-    @property
-    def normalize(self):
-        """Whether the loss normalises the embeddings."""
-        return self.loss.normalize
-
-    @property
-    def miner(self):
-        """The miner of a pair loss."""
-        return self.loss.miner
-
-    @property
-    def reducer(self):
-        """The reduction of a pair loss."""
-        return self.loss.reducer
-
-    @property
-    def relation(self):
-        """How the loss relates labels."""
-        return self.loss.relation
-
-    @property
-    def relation_threshold(self):
-        """That of a pair loss."""
-        return self.loss.relation_threshold
-
-    @property
-    def sums_over_references(self):
-        """As in `PairLoss`."""
-        return self.loss.sums_over_references
-
-    @property
-    def proxies(self):
-        """Proxies `(num_classes * k, dims[-1])` of a loss with proxies."""
-        return self.loss.proxies
-
+    # As in the loss.
+    normalize, miner, reducer, relation, relation_threshold, sums_over_references, proxies = (
+        property(operator.attrgetter(f"loss.{name}"))
+        for name in (
+            "normalize",
+            "miner",
+            "reducer",
+            "relation",
+            "relation_threshold",
+            "sums_over_references",
+            "proxies",
+        )
+    )
     pairwise = PairLoss.pairwise
     pairs = PairLoss.pairs
     _prepare = PairLoss._prepare
 
     def build(self, labels_shape, embeddings_shape):
         self._check(embeddings_shape[-1])
-        if not is_pair_loss(self) and not self.loss.built:
-            self.loss.build(labels_shape, embeddings_shape)
+        super().build(labels_shape, embeddings_shape)
 
     def call(self, labels, embeddings):
         if is_pair_loss(self):

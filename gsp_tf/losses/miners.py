@@ -4,14 +4,14 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import keras
 from keras import ops
 
 from gsp_tf._arguments import check_at_least, check_choice, check_positive
 from gsp_tf._backend import available, segment_sum
-from gsp_tf._config import Guarded, constructor_config, elementary
+from gsp_tf._config import Guarded, elementary
 from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pairs import Pairs
@@ -42,13 +42,6 @@ class Miner(Guarded):
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         raise NotImplementedError
-
-    def get_config(self) -> dict[str, Any]:
-        return constructor_config(self)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Miner":
-        return cls(**config)
 
 
 class TripletMiner(Miner):
@@ -297,10 +290,7 @@ class NHardMiner(Miner):
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         positives = _ranked(-pairs.distances, pairs.positives, self.positive_ranks)
         negatives = _ranked(pairs.distances, pairs.negatives, self.negative_ranks)
-        complete = ops.logical_and(
-            *(ops.any(weights > 0, axis=1, keepdims=True) for weights in (positives, negatives))
-        )
-        return ops.where(complete, positives, 0.0), ops.where(complete, negatives, 0.0)
+        return _of_complete_anchors(positives, negatives)
 
 
 def _ranked(values, weights, ranks):
@@ -410,10 +400,7 @@ class BatchEasyHardMiner(Miner):
             negatives = ops.where(far, pairs.negatives, 0.0)
         if "all" in (self.positive, self.negative):
             return positives, negatives
-        complete = ops.logical_and(
-            *(ops.any(weights > 0, axis=1, keepdims=True) for weights in (positives, negatives))
-        )
-        return ops.where(complete, positives, 0.0), ops.where(complete, negatives, 0.0)
+        return _of_complete_anchors(positives, negatives)
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -573,6 +560,14 @@ class UniformHistogramMiner(Miner):
         sizes = segment_sum(ops.reshape(ones, (-1,)), bins, self.num_bins)
         of_pairs = ops.reshape(ops.take(sizes, bins), ops.shape(distances))
         return per_bin * ones / ops.maximum(of_pairs, 1.0)
+
+
+def _of_complete_anchors(positives, negatives):
+    """The weights of anchors that keep both a positive and a negative."""
+    complete = ops.logical_and(
+        *(ops.any(weights > 0, axis=1, keepdims=True) for weights in (positives, negatives))
+    )
+    return ops.where(complete, positives, 0.0), ops.where(complete, negatives, 0.0)
 
 
 def _allowed(distances, weights, limits):

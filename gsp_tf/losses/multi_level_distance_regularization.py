@@ -39,11 +39,10 @@ class MultiLevelDistanceRegularization(PairWrapper):
         ValueError: if the loss is no pair loss, the weight is negative, or there is no level.
 
     Example:
-        >>> import numpy as np
         >>> from gsp_tf.losses import ContrastiveLoss
         >>> loss = MultiLevelDistanceRegularization(ContrastiveLoss(), weight=0.5)
-        >>> embeddings = np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 5.0]], "float32")
-        >>> round(float(loss(np.array([0, 0, 0]), embeddings)), 3)
+        >>> embeddings = [[0.0, 1.0], [0.0, 2.0], [0.0, 5.0]]
+        >>> round(float(loss([0, 0, 0], embeddings)), 3)
         0.445
     """
 

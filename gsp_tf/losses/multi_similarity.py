@@ -31,9 +31,8 @@ class MultiSimilarityLoss(PairLoss):
         ValueError: if a scale is not positive.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(MultiSimilarityLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
+        >>> round(float(MultiSimilarityLoss()([0, 0, 1], embeddings)), 3)
         0.606
     """
 

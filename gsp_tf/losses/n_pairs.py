@@ -29,9 +29,8 @@ class NPairsLoss(PairLoss):
         distance: in place of that of the formula, as in `PairLoss`.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]], "float32")
-        >>> round(float(NPairsLoss(normalize=False)(np.array([0, 0, 1, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]]
+        >>> round(float(NPairsLoss(normalize=False)([0, 0, 1, 1], embeddings)), 3)
         0.088
     """
 

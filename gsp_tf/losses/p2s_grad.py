@@ -27,11 +27,10 @@ class P2SGradLoss(ProxyLoss):
     Weight: `proxies (num_classes, D)`, one per class.
 
     Example:
-        >>> import numpy as np
         >>> loss = P2SGradLoss(num_classes=2)
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
-        >>> round(float(loss(np.array([0]), np.array([[0.8, 0.6]], "float32"))), 3)
+        >>> round(float(loss([0], [[0.8, 0.6]])), 3)
         0.2
     """
 

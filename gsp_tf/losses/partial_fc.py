@@ -46,7 +46,7 @@ class PartialFC(SoftmaxWrapper):
         >>> from gsp_tf.losses import ArcFaceLoss
         >>> loss = PartialFC(ArcFaceLoss(num_classes=1000), sample_rate=0.1, seed=0)
         >>> embeddings = np.random.default_rng(0).normal(size=(4, 8)).astype("float32")
-        >>> labels = np.array([3, 3, 7, 9])
+        >>> labels = [3, 3, 7, 9]
         >>> bool(loss(labels, embeddings) < loss(labels, embeddings, training=False))
         True
     """

@@ -40,9 +40,8 @@ class PNLoss(PairLoss):
         ValueError: if a name is none of these.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
-        >>> round(float(PNLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
+        >>> round(float(PNLoss()([0, 0, 1], embeddings)), 3)
         0.1
     """
 

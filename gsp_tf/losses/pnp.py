@@ -40,9 +40,8 @@ class PNPLoss(PairLoss):
         ValueError: if the variant is none of these, or a number is not positive.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(PNPLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
+        >>> round(float(PNPLoss()([0, 0, 1], embeddings)), 3)
         0.5
     """
 

@@ -42,11 +42,10 @@ class PotentialFieldLoss(ProxyLayer):
         ValueError: if an argument is out of range.
 
     Example:
-        >>> import numpy as np
         >>> loss = PotentialFieldLoss(num_classes=2, proxies_per_class=1, alpha=1.0, delta=0.5)
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
-        >>> round(float(loss(np.array([0]), np.array([[0.8, 0.6]], "float32"))), 3)
+        >>> round(float(loss([0], [[0.8, 0.6]])), 3)
         1.613
     """
 

@@ -33,11 +33,10 @@ class ProxyNCALoss(SoftmaxProxyLoss):
         ValueError: if the temperature is not positive.
 
     Example:
-        >>> import numpy as np
         >>> loss = ProxyNCALoss(num_classes=2, temperature=1.0)
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
-        >>> round(float(loss(np.array([0]), np.array([[1.0, 0.0]], "float32"))), 3)
+        >>> round(float(loss([0], [[1.0, 0.0]])), 3)
         0.127
     """
 

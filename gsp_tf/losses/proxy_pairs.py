@@ -32,12 +32,11 @@ class ProxyPairsLoss(PairWrapper):
         ValueError: if the loss is no pair loss, or if an argument is out of range.
 
     Example:
-        >>> import numpy as np
         >>> from gsp_tf.losses import ContrastiveLoss
         >>> loss = ProxyPairsLoss(ContrastiveLoss(), num_classes=2)
         >>> loss.build((None,), (None, 2))
-        >>> _ = loss.proxies.assign(np.eye(2))
-        >>> float(loss(np.array([0, 1]), np.eye(2)))
+        >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
+        >>> float(loss([0, 1], [[1.0, 0.0], [0.0, 1.0]]))
         0.0
     """
 

@@ -40,10 +40,9 @@ class ProxySynthesis(ProxyWrapper):
         ValueError: if the loss is no proxy loss, or if an argument is out of range.
 
     Example:
-        >>> import numpy as np
         >>> from gsp_tf.losses import ProxyNCALoss
         >>> loss = ProxySynthesis(ProxyNCALoss(num_classes=2), seed=0)
-        >>> float(loss(np.array([0, 1]), np.eye(2))) > 0
+        >>> float(loss([0, 1], [[1.0, 0.0], [0.0, 1.0]])) > 0
         True
     """
 

@@ -38,9 +38,8 @@ class RankedListLoss(PairLoss):
         ValueError: if λ or a temperature is out of range.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(RankedListLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
+        >>> round(float(RankedListLoss()([0, 0, 1], embeddings)), 3)
         0.43
     """
 

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from gsp_tf._arguments import check_choice
-from gsp_tf._config import Guarded, constructor_config
+from gsp_tf._config import Guarded
 from gsp_tf._typing import Tensor
 
 ReductionName = Literal["mean", "nonzero_mean", "sum", "mean_per_anchor", "none"]
@@ -32,9 +32,8 @@ class Reduction(Guarded):
         ValueError: if an argument is none of these.
 
     Example:
-        >>> import numpy as np
         >>> from gsp_tf.losses import ContrastiveLoss
-        >>> labels, embeddings = np.array([0, 0, 1]), np.array([[1.0, 0.0], [0.6, 0.8], [0.6, 0.8]])
+        >>> labels, embeddings = [0, 0, 1], [[1.0, 0.0], [0.6, 0.8], [0.6, 0.8]]
         >>> loss = ContrastiveLoss(reduction=Reduction("sum", class_weights=[1.0, 10.0]))
         >>> round(float(loss(labels, embeddings)), 3)
         7.289
@@ -134,15 +133,6 @@ class Reduction(Guarded):
             return ops.mean(sums / ops.where(weights > 0, weights, 1.0))
         weight = ops.sum(weights)
         return ops.sum(sums) / ops.where(weight > 0, weight, 1.0)
-
-    def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor."""
-        return constructor_config(self)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Reduction":
-        """A reduction of the arguments in `get_config`."""
-        return cls(**config)
 
 
 def as_reduction(given: Reduction | ReductionName | None, default: ReductionName) -> Reduction:

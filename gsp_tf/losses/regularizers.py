@@ -1,14 +1,13 @@
 """Regularisers of embeddings and of proxies."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 from keras import ops
 
 from gsp_tf._arguments import check_at_least
 from gsp_tf._backend import absolute
-from gsp_tf._config import Guarded, constructor_config
+from gsp_tf._config import Guarded
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
 from gsp_tf.losses.distances import check_powers
@@ -49,9 +48,6 @@ class RowRegularizer(Guarded, keras.regularizers.Regularizer):
     def terms(self, rows: Tensor) -> Tensor:
         """Terms r of rows `(N, D)`, at least one."""
         raise NotImplementedError
-
-    def get_config(self) -> dict[str, Any]:
-        return constructor_config(self)
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -1,5 +1,6 @@
 """Pair losses of two views of each image."""
 
+import operator
 from typing import Any
 
 import keras
@@ -42,10 +43,7 @@ class SelfSupervisedLoss(TwoViewLoss):
         self.symmetric = symmetric
         self.seed_generator = loss.seed_generator
 
-    @property
-    def normalize(self):
-        """Whether the pair loss normalises the embeddings."""
-        return self.loss.normalize
+    normalize = property(operator.attrgetter("loss.normalize"))
 
     def views_loss(self, first: Tensor, second: Tensor) -> Tensor:
         labels = ops.arange(ops.shape(first)[0])

@@ -41,7 +41,7 @@ class SemiSupervisedLoss(LossLayer):
         >>> from gsp_tf.losses import ContrastiveLoss, NTXentLoss
         >>> views = NTXentLoss(1.0)
         >>> loss = SemiSupervisedLoss(ContrastiveLoss(), views, num_labelled=2, view_weight=0.5)
-        >>> labels = np.array([[3, 0], [3, 0], [-1, 1], [-1, 1]])
+        >>> labels = [[3, 0], [3, 0], [-1, 1], [-1, 1]]
         >>> round(float(loss(labels, np.repeat(np.eye(2, dtype="float32"), 2, axis=0))), 3)
         0.276
     """
@@ -79,11 +79,6 @@ class SemiSupervisedLoss(LossLayer):
                 f"image, received shape {tuple(labels.shape)}."
             )
         return super().__call__(labels[:, 1], embeddings, classes=labels[:, 0], **kwargs)
-
-    def build(self, labels_shape, embeddings_shape):
-        for part in (self.loss, self.view_loss):
-            if isinstance(part, LossLayer) and not part.built:
-                part.build(labels_shape, embeddings_shape)
 
     def call(self, labels, embeddings, classes):
         has_class = classes >= 0

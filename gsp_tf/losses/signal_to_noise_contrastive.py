@@ -26,9 +26,8 @@ class SignalToNoiseContrastiveLoss(PairLoss):
         negative_margin: m_n, distance above which a negative pair costs nothing.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]], "float32")
-        >>> round(float(SignalToNoiseContrastiveLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
+        >>> round(float(SignalToNoiseContrastiveLoss()([0, 0, 1], embeddings)), 3)
         19.08
     """
 

@@ -36,9 +36,8 @@ class SmoothAPLoss(PairLoss):
         ValueError: if the temperature is not positive.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(SmoothAPLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
+        >>> round(float(SmoothAPLoss()([0, 0, 1], embeddings)), 3)
         0.171
     """
 

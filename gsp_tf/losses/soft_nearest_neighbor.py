@@ -31,9 +31,8 @@ class SoftNearestNeighborLoss(PairLoss):
         ValueError: if the temperature is not positive, or `PairLoss` has no such distance.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
-        >>> round(float(SoftNearestNeighborLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
+        >>> round(float(SoftNearestNeighborLoss()([0, 0, 1], embeddings)), 3)
         0.063
     """
 

@@ -42,11 +42,10 @@ class SoftTripleLoss(SoftmaxProxyLoss):
         ValueError: if an argument is out of range.
 
     Example:
-        >>> import numpy as np
         >>> loss = SoftTripleLoss(num_classes=2, centers_per_class=1, scale=2.0, margin=0.0)
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
-        >>> round(float(loss(np.array([0]), np.array([[1.0, 0.0]], "float32"))), 3)
+        >>> round(float(loss([0], [[1.0, 0.0]])), 3)
         0.127
     """
 

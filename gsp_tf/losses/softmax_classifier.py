@@ -31,7 +31,7 @@ class SoftmaxClassifier(LossLayer):
     Example:
         >>> import numpy as np
         >>> classifier = SoftmaxClassifier(num_classes=4)
-        >>> loss = classifier(np.array([3]), np.zeros((1, 2), "float32"))
+        >>> loss = classifier([3], np.zeros((1, 2), "float32"))
         >>> round(float(loss), 4), classifier.logits(np.ones((5, 2), "float32")).shape
         (1.3863, TensorShape([5, 4]))
     """

@@ -26,11 +26,10 @@ class SphereFaceLoss(LargeMarginSoftmaxLoss):
         ValueError: if an argument is out of range.
 
     Example:
-        >>> import numpy as np
         >>> loss = SphereFaceLoss(num_classes=2, margin=2)
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[1.0, 0.0], [0.0, 2.0]])
-        >>> round(float(loss(np.array([0]), np.array([[0.8, 0.6]], "float32"))), 3)
+        >>> round(float(loss([0], [[0.8, 0.6]])), 3)
         0.866
     """
 

@@ -29,9 +29,8 @@ class SupervisedContrastiveLoss(PairLoss):
         ValueError: if the temperature is not positive.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
-        >>> round(float(SupervisedContrastiveLoss(1.0)(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
+        >>> round(float(SupervisedContrastiveLoss(1.0)([0, 0, 1], embeddings)), 3)
         0.224
     """
 

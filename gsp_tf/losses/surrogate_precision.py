@@ -41,9 +41,8 @@ class SurrogatePrecisionLoss(PairLoss):
         ValueError: if k is below 1, or a temperature is not positive.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(SurrogatePrecisionLoss(1)(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
+        >>> round(float(SurrogatePrecisionLoss(1)([0, 0, 1], embeddings)), 3)
         0.622
     """
 

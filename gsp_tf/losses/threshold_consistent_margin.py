@@ -27,10 +27,9 @@ class ThresholdConsistentMarginLoss(PairLoss):
         negative_weight: λ_n.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
         >>> loss = ThresholdConsistentMarginLoss()
-        >>> round(float(loss(np.array([0, 0, 1]), embeddings)), 3)
+        >>> round(float(loss([0, 0, 1], embeddings)), 3)
         0.68
     """
 

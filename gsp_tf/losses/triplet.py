@@ -45,9 +45,8 @@ class TripletLoss(PairLoss):
         ValueError: if `triplets_per_anchor` is below 1, or given with a `TripletMiner`.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], "float32")
-        >>> round(float(TripletLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
+        >>> round(float(TripletLoss()([0, 0, 1], embeddings)), 3)
         0.537
     """
 

@@ -34,9 +34,8 @@ class TripletSemiHardLoss(PairLoss):
         ValueError: if the distance is none of these.
 
     Example:
-        >>> import numpy as np
-        >>> embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], "float32")
-        >>> round(float(TripletSemiHardLoss()(np.array([0, 0, 1]), embeddings)), 3)
+        >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
+        >>> round(float(TripletSemiHardLoss()([0, 0, 1], embeddings)), 3)
         0.053
     """
 

@@ -28,12 +28,11 @@ class VirtualClass(ProxyWrapper):
         ValueError: if the loss is no proxy loss.
 
     Example:
-        >>> import numpy as np
         >>> from gsp_tf.losses import NormalizedSoftmaxLoss
         >>> loss = VirtualClass(NormalizedSoftmaxLoss(num_classes=1, temperature=1.0))
         >>> loss.build((None,), (None, 2))
         >>> _ = loss.proxies.assign([[1.0, 0.0]])
-        >>> round(float(loss(np.array([0]), np.array([[1.0, 0.0]], "float32"))), 4)
+        >>> round(float(loss([0], [[1.0, 0.0]])), 4)
         0.6931
     """
 

@@ -27,10 +27,9 @@ class WeightedSumLoss(LossLayer):
             have different dtypes.
 
     Example:
-        >>> import numpy as np
         >>> from gsp_tf.losses import ContrastiveLoss
         >>> loss = WeightedSumLoss([ContrastiveLoss(), ContrastiveLoss()], [1.0, 0.5])
-        >>> round(float(loss(np.array([0, 1]), np.array([[1.0, 0.0], [1.0, 0.0]]))), 3)
+        >>> round(float(loss([0, 1], [[1.0, 0.0], [1.0, 0.0]])), 3)
         0.75
     """
 
@@ -61,11 +60,6 @@ class WeightedSumLoss(LossLayer):
         """How the losses relate labels: the first relation of label vectors, if there is one."""
         relations = [getattr(term, "relation", "equal") for term in self.terms]
         return next((relation for relation in relations if relation != "equal"), "equal")
-
-    def build(self, labels_shape, embeddings_shape):
-        for term in self.terms:
-            if isinstance(term, LossLayer) and not term.built:
-                term.build(labels_shape, embeddings_shape)
 
     def call(self, labels, embeddings):
         return sum(

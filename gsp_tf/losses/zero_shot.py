@@ -48,7 +48,7 @@ class ZeroShotLoss(LossLayer):
         >>> import numpy as np
         >>> loss = ZeroShotLoss(num_classes=4, embedding_dim=8)
         >>> attributes = np.eye(4, dtype="float32")
-        >>> float(loss(np.array([3, 3, 3, 3]), attributes))
+        >>> float(loss([3, 3, 3, 3], attributes))
         0.0
     """
 

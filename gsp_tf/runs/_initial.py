@@ -4,11 +4,11 @@ from pathlib import Path
 
 import keras
 
+from gsp_tf._keras import is_of_lora
 from gsp_tf._names import flattened
 from gsp_tf.layers import FrozenNetwork
 from gsp_tf.recipe import recipe_values
 from gsp_tf.runs.folder import RunFolder
-from gsp_tf.training import is_of_lora
 
 _MODEL = "model.keras"
 _PARTS = (

@@ -174,7 +174,7 @@ class RunModel:
     @property
     def dim(self) -> int:
         """Dimension D of the embeddings."""
-        from gsp_tf.training import first_output  # here: a path needs no TensorFlow to be checked
+        from gsp_tf._keras import first_output  # here: a path needs no TensorFlow to be checked
 
         return first_output(self.embedder.output).shape[-1]
 

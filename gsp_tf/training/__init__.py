@@ -12,8 +12,8 @@ from gsp_tf.training.checkpoint import Checkpoint, epoch_of
 from gsp_tf.training.distribute import is_chief
 from gsp_tf.training.embedding import embed, inference
 from gsp_tf.training.health import HealthCheck
-from gsp_tf.training.low_rank import add_lora, is_of_lora, merged_lora
-from gsp_tf.training.metric_learner import MetricLearner, first_output
+from gsp_tf.training.low_rank import add_lora, merged_lora
+from gsp_tf.training.metric_learner import MetricLearner
 from gsp_tf.training.optimizers import (
     layer_wise_multipliers,
     with_learning_rate_multipliers,
@@ -40,10 +40,8 @@ __all__ = [
     "averaged_weights",
     "embed",
     "epoch_of",
-    "first_output",
     "inference",
     "is_chief",
-    "is_of_lora",
     "layer_wise_multipliers",
     "merged_lora",
     "with_learning_rate_multipliers",

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import keras
 from keras import ops, tree
 
-from gsp_tf._keras import layers_within, state_of
+from gsp_tf._keras import copies, layers_within, state_of
 from gsp_tf._typing import Tensor
 from gsp_tf.layers import collected_batch_losses
 from gsp_tf.training.distribute import strategy_of
@@ -132,7 +132,7 @@ def embed_in_chunks(
     batch_size = ops.shape(tree.flatten(images)[0])[0]
     count = -(-batch_size // chunk_size)
     size = -(-batch_size // count)
-    fixed = list(zip(constants, _values(constants), strict=True))
+    fixed = list(zip(constants, copies(constants), strict=True))
     found = {}
 
     def embed_chunk(values, state_values, start):
@@ -147,7 +147,7 @@ def embed_in_chunks(
         return [scope.get_current_value(variable) for variable in state], [rows, scope.losses]
 
     starts = ops.minimum(ops.arange(count, dtype="int32") * size, batch_size - size)
-    scanned = rematerialized_scan(embed_chunk, _values(weights), _values(state), starts)
+    scanned = rematerialized_scan(embed_chunk, copies(weights), copies(state), starts)
     after, (rows, losses) = scanned
     for variable, value in zip(state, after, strict=True):
         variable.assign(ops.stop_gradient(value))
@@ -161,11 +161,6 @@ def embed_in_chunks(
     for function, tensors in found["collected"]:
         losses.append(function(*[next(rest) for _ in tensors]))
     return outputs, losses
-
-
-def _values(variables):
-    """The values of variables as tensors, which no later assignment changes."""
-    return [ops.copy(ops.convert_to_tensor(variable)) for variable in variables]
 
 
 def check_chunks(embedder: keras.Model) -> None:

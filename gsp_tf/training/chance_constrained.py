@@ -9,6 +9,7 @@ from keras import ops
 
 from gsp_tf._arguments import check_at_least
 from gsp_tf._integers import checked_seed
+from gsp_tf._keras import is_of_lora
 from gsp_tf._typing import Tensor
 from gsp_tf.losses import ProxyPairsLoss, is_pair_loss
 from gsp_tf.ops import greedy_k_center, l2_normalize, pairwise_distances
@@ -20,7 +21,6 @@ from gsp_tf.training.distribute import (
     strategy_of,
 )
 from gsp_tf.training.embedding import Batches, embed, inference
-from gsp_tf.training.low_rank import is_of_lora
 from gsp_tf.training.metric_learner import MetricLearner
 
 

@@ -9,6 +9,7 @@ from keras import ops, tree
 
 from gsp_tf._arguments import check_at_least
 from gsp_tf._backend import compiled, pull_back, value_and_gradients
+from gsp_tf._keras import copies
 from gsp_tf.evaluation import embedding_spread
 from gsp_tf.losses import (
     CrossBatchMemory,
@@ -282,7 +283,7 @@ class HealthCheck(keras.callbacks.Callback):
             with keras.StatelessScope(mapping):  # a loss draws without a change of its seed
                 return ops.cast(loss_value(loss, labels, x, training=is_partial), "float32")
 
-        value, (gradient, *of_loss) = value_and_gradients(loss_of, [points, *_copies(variables)])
+        value, (gradient, *of_loss) = value_and_gradients(loss_of, [points, *copies(variables)])
         centre = ops.ones_like(points) * ops.mean(points, axis=0, keepdims=True)
         norms = np.linalg.norm(gradient.reshape(len(rows), -1), axis=1)
         measures = {
@@ -380,11 +381,7 @@ class _Embedder:
     def _values(self):
         """Copies of the trainable weights and of the other variables."""
         model = self._model
-        return _copies(model.trainable_variables), _copies(model.non_trainable_variables)
-
-
-def _copies(variables):
-    return [ops.copy(ops.convert_to_tensor(variable)) for variable in variables]
+        return copies(model.trainable_variables), copies(model.non_trainable_variables)
 
 
 def _bring_back_variables(model):

@@ -135,23 +135,6 @@ def _merged(layer):
         layer.lora_enabled, layer.lora_rank = True, rank
 
 
-def is_of_lora(variable: keras.Variable) -> bool:
-    """Whether a variable is one of the matrices of `add_lora`.
-
-    Args:
-        variable: a variable of a layer.
-
-    Example:
-        >>> import keras
-        >>> dense = keras.layers.Dense(2)
-        >>> dense.build((None, 3))
-        >>> dense.enable_lora(1)
-        >>> [is_of_lora(variable) for variable in dense.variables]
-        [False, False, True, True]
-    """
-    return variable.name.startswith("lora_")
-
-
 def _is_able(layer):
     """Whether a layer trains and takes low-rank matrices, as the networks of keras-hub do too."""
     is_layer = hasattr(layer, "enable_lora") and not isinstance(layer, keras.Model)

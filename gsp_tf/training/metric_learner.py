@@ -12,7 +12,7 @@ from gsp_tf._arguments import check_at_least, check_share
 from gsp_tf._backend import available
 from gsp_tf._console import counted, listed
 from gsp_tf._integers import integers
-from gsp_tf._keras import serialized_optimizer
+from gsp_tf._keras import first_output, serialized_optimizer
 from gsp_tf._typing import Tensor
 from gsp_tf.training._chunks import check_chunks, embed_in_chunks, statistics_of_chunks
 from gsp_tf.training.distribute import DistributedModel, all_gather, divide_by_replicas
@@ -380,21 +380,6 @@ def _checked_weights(losses, weights):
         if not weight >= 0:
             raise ValueError(f"loss_weights must not be negative, received {name}={weight}.")
     return {**complete, **weights}
-
-
-def first_output(outputs: Tensor | list | tuple | dict) -> Tensor:
-    """The embeddings among an embedder's outputs: the only output, or the first of several.
-
-    Args:
-        outputs: one tensor `(B, D)`, or several with the embeddings first.
-
-    Example:
-        >>> first_output(["embeddings", "attributes"])
-        'embeddings'
-    """
-    if isinstance(outputs, dict):
-        outputs = list(outputs.values())
-    return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
 
 
 def embeddings_of(embedder: keras.Model, outputs: Tensor | list | tuple | dict) -> Tensor:

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 import keras
 from keras import ops, tree
 
-from gsp_tf._keras import layers_within
+from gsp_tf._keras import copies, layers_within
 from gsp_tf.training._kept_batch import keep_batches, release_batches
 
 
@@ -64,7 +64,7 @@ class StopOnNaN(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
         if self._step is not None:
-            self._weights = _values(self.model)
+            self._weights = copies(self.model.trainable_variables)
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         loss = (logs or {}).get("loss")
@@ -92,7 +92,7 @@ def _first_not_finite(model, kept, weights):
     for variable, value in zip(model.trainable_variables, weights, strict=True):
         if not _is_finite(value):
             return f"the weight {variable.path}, from the gradient of an earlier step"
-    after = _values(model)
+    after = copies(model.trainable_variables)
     _assign(model, weights)
     try:
         with _watched(model) as found:
@@ -134,11 +134,6 @@ def _is_finite(values):
         for x in tree.flatten(values)
         if x is not None and keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype))
     )
-
-
-def _values(model):
-    """Copies of the trainable weights, which later steps do not change."""
-    return [ops.copy(variable) for variable in model.trainable_variables]
 
 
 def _assign(model, values):

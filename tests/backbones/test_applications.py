@@ -70,7 +70,7 @@ def created(monkeypatch):
 @pytest.mark.parametrize("name", MAPS)
 def test_maps_pixels_and_weights_are_those_of_keras(created, name):
     model, file = created(name)
-    assert file == backbones.weights_path(name, 224).name
+    assert file == backbones.weights_source(name, 224).path.name
     layer, *channels = MAPS[name]
     assert [shape[1:] for shape in model.output_shape] == [(None, None, c) for c in channels]
     if layer is not None:
@@ -147,6 +147,6 @@ def test_a_download_that_fails_is_one_error(side, monkeypatch):
     monkeypatch.setattr("keras.src.utils.file_utils.get_file", get_file)
     with pytest.raises(OSError, match="cannot be downloaded") as error:
         backbones.create("mobilenet_v2", (side, side, 3), "imagenet")
-    path = backbones.weights_path("mobilenet_v2", side)
+    path = backbones.weights_source("mobilenet_v2", side).path
     assert f"asked for {path.name}." in str(error.value) and str(path) in str(error.value)
     assert "Training can also start from random weights" in str(error.value)  # embed cannot

@@ -68,7 +68,7 @@ def test_larger_networks_too(tool, cache, number):
 def test_weights_are_converted_once(created, cache, monkeypatch):
     network, following = created
     (path,) = cache.glob("efficientnet_lite0*")
-    assert path == backbones.weights_path("efficientnet_lite0", 224)
+    assert path == backbones.weights_source("efficientnet_lite0", 224).path
     monkeypatch.setattr(backbones.WeightsPackage, "installed", lambda self: None)
     source = backbones.weights_source("efficientnet_lite0")
     assert source.is_local and source.text == f"in {path}"

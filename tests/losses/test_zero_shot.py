@@ -1,3 +1,5 @@
+from typing import get_args
+
 import keras
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
 from gsp_tf.losses import ZeroShotLoss
-from gsp_tf.losses.zero_shot import _REDUCTIONS, _alternate_classes
+from gsp_tf.losses.zero_shot import _alternate_classes, _Reduction
 
 
 def loss_with(class_embeddings, dtype="float32", **arguments):
@@ -62,7 +64,7 @@ def test_equals_the_authors_equations(oracle, k, jit_compile):
     labels=st.lists(st.integers(0, 5), min_size=1, max_size=15),
     ridge=st.sampled_from([1e-3, 0.05, 10.0]),
     scale=st.sampled_from([0.0, 1.0, 9.5]),
-    reduction=st.sampled_from(_REDUCTIONS),
+    reduction=st.sampled_from(get_args(_Reduction)),
     seed=st.integers(0, 1000),
 )
 def test_equals_the_definition(labels, ridge, scale, reduction, seed):
@@ -115,7 +117,7 @@ def test_gradients_equal_finite_differences(labels):
     )
 
 
-@pytest.mark.parametrize("reduction", _REDUCTIONS)
+@pytest.mark.parametrize("reduction", get_args(_Reduction))
 def test_one_class_costs_nothing(reduction):
     labels, attributes, class_embeddings = batch([2] * 5)
     value, *gradients = value_and_gradients(

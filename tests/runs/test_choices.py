@@ -43,7 +43,7 @@ def photographs(tmp_path, monkeypatch):
 
 def cache(name, side, tmp_path):
     """Puts a file where Keras looks for the weights of a network."""
-    path = backbones.weights_path(name, side)
+    path = backbones.weights_source(name, side).path
     assert tmp_path in path.parents
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"weights")

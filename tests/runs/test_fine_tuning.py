@@ -8,6 +8,7 @@ import pytest
 from digit_runs import eagerly
 from tensorflow.python.framework.config import disable_op_determinism
 
+from gsp_tf._keras import is_of_lora
 from gsp_tf.export import export_run
 from gsp_tf.recipe import LoRARecipe, load_recipe
 from gsp_tf.runs import Run, _training, build_learner
@@ -15,7 +16,7 @@ from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._training import warm_up
 from gsp_tf.runs.model import compile_learner
 from gsp_tf.search import RunModel
-from gsp_tf.training import SaveBest, is_of_lora
+from gsp_tf.training import SaveBest
 
 ALL = """
 backbone: {{name: conv4, lora: {{rank: 2, alpha: 4, layers: ["conv2d"]}}}}

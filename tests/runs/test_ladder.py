@@ -33,7 +33,7 @@ def photographs(tmp_path, monkeypatch):
             x = keras.layers.ReLU(name=f"block_of_{channels}")(x)
         return keras.Model(images, x, name="two_blocks")
 
-    path = backbones.weights_path("two_blocks", 32)
+    path = backbones.weights_source("two_blocks", 32).path
     path.parent.mkdir(parents=True)
     path.write_bytes(b"weights")
     rng = np.random.default_rng(0)

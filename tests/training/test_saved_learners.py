@@ -5,12 +5,12 @@ import numpy as np
 import processes
 import pytest
 
+from gsp_tf._keras import first_output
 from gsp_tf.backbones import create, freeze_batch_normalization
 from gsp_tf.layers import GeneralizedSumPooling, PixelNormalization
 from gsp_tf.losses import ProxyNCALoss, ZeroShotLoss
 from gsp_tf.training import (
     MetricLearner,
-    first_output,
     with_learning_rate_multipliers,
     with_weight_decay_exclusions,
 )
@@ -19,7 +19,8 @@ LOAD_AND_CONTINUE = """
 import sys
 import numpy as np
 import keras
-from gsp_tf.training import first_output
+import gsp_tf.training
+from gsp_tf._keras import first_output
 for name in sys.argv[1:]:
     learner = keras.models.load_model(f"{name}.keras")
     data = np.load(f"{name}.npz")

@@ -1,6 +1,7 @@
 """Thresholds of distances: from a calibration set, with a guarantee, and their consistency."""
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,13 +19,15 @@ _RULE_OF_THREE = 3
 _SIGNIFICANCE = 0.05
 
 
-class _CalibratedThreshold(NamedTuple):
+@dataclass(frozen=True)
+class _CalibratedThreshold:
     distance: Estimate
     false_match_rate: Estimate
     true_match_rate: Estimate
 
 
-class _Calibration(NamedTuple):
+@dataclass(frozen=True)
+class _Calibration:
     match: _CalibratedThreshold
     unknown: _CalibratedThreshold
     class_rates: np.ndarray

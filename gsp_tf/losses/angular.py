@@ -21,11 +21,9 @@ class AngularLoss(PairLoss):
 
     `mean_ap log( 1 + Σ_n exp( 4 tan²α (x_a + x_p)ᵀ x_n - 2 (1 + tan²α) x_aᵀ x_p ) )` over all
     positive pairs, where n runs over the negatives of the anchor. "Deep Metric Learning with
-    Angular Loss" (ICCV 2017), eq. 8. All embeddings are normalised, including the negatives;
-    pytorch-metric-learning does not normalise those.
+    Angular Loss" (ICCV 2017), eq. 8. All embeddings are normalised, including the negatives.
 
-    One positive of each anchor is compared with all negatives at a time, so the B^3 terms are never
-    held. With R references it needs their R x R similarities.
+    With R references it needs their R x R similarities.
 
     Args:
         angle: α, in degrees, above 0 and at most 83.

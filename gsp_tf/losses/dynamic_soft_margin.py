@@ -23,11 +23,7 @@ class DynamicSoftMarginLoss(LossLayer):
     Dynamic Soft Margin" (ICCV 2019), over all triplets of the batch.
 
     As in pytorch-metric-learning, the old histogram sums to 1 and enters with 1 - momentum, and
-    each triplet with momentum. Release 2.9 differentiates the histogram, which makes the second
-    backward pass fail, and stops with an error if t reaches the last node.
-
-    The B^3 terms are never held together: one positive of each anchor is compared with all
-    negatives at a time, in two passes.
+    each triplet with momentum.
 
     Args:
         min_value: t of the first node of the histogram, below 0.

@@ -22,9 +22,6 @@ class HistogramLoss(PairLoss):
     Deep Embeddings with Histogram Loss" (NeurIPS 2016). It is 0 without a positive or
     without a negative pair.
 
-    pytorch-metric-learning 2.9 leaves out the negative pairs of two samples that have no positive,
-    and stops with an error at pairs of similarity 1. Here both count, as in the paper.
-
     Args:
         num_bins: R, number of intervals of the histogram, which has R + 1 nodes.
 

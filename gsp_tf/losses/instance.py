@@ -23,9 +23,6 @@ class InstanceLoss(PairLoss):
     spreads the samples apart. With references, such as data of another kind, the references are the
     classifier, and anchors without one of their class are left out.
 
-    pytorch-metric-learning 2.9 takes sample number c for the c-th class of the batch, whatever the
-    class of that sample is. Both agree if the labels are 0, 1, 2, ...
-
     Args:
         scale: γ > 0.
 

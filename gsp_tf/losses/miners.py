@@ -49,8 +49,7 @@ class TripletMiner(Miner):
 
     A subclass implements `chosen(pairs)`. A loss over triplets, such as `TripletLoss` or
     `MarginLoss`, counts exactly these. For any other loss, the weight of a pair is the number of
-    chosen triplets that hold it. One positive of each anchor is compared with all negatives at a
-    time, so B^3 triplets are never held.
+    chosen triplets that hold it.
 
     Example:
         >>> class NearNegatives(TripletMiner):

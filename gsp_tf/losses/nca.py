@@ -19,8 +19,7 @@ class NCALoss(PairLoss):
     `mean_i -log( Σ_positives exp(-σ d_ij²) / Σ_{j≠i} exp(-σ d_ij²) )` over the anchors that have a
     positive, with Euclidean distances d. "Neighbourhood Components Analysis" (NeurIPS 2004),
     section 2, the form with logarithms, whose distances are those of the network's embeddings. It
-    is `SoftNearestNeighborLoss` at a temperature of 1 / σ. pytorch-metric-learning also leaves out
-    the anchors whose probability is 0 in float32.
+    is `SoftNearestNeighborLoss` at a temperature of 1 / σ.
 
     Args:
         scale: σ > 0.

@@ -16,8 +16,7 @@ class P2SGradLoss(ProxyLoss):
 
     `mean_i mean_c (cos θ_ic - [c = y_i])^2`. "P2SGrad: Refined Gradients for Optimizing Deep Face
     Models" (CVPR 2019), eq. 11, which prints the gradient `Σ_c (cos θ_ic - [c = y_i]) ∇cos θ_ic` of
-    a sample: this one times C / 2. The gradient of a proxy here is tangent to the sphere;
-    pytorch-metric-learning instead projects the proxies before each step.
+    a sample: this one times C / 2. The gradient of a proxy is tangent to the sphere.
 
     Args:
         num_classes: C, number of classes; labels are 0 to num_classes - 1.

@@ -25,8 +25,7 @@ class PNLoss(PairLoss):
     "Structure-Preserving Visualisation of High Dimensional Single-Cell Datasets" (Scientific
     Reports 9, 2019), and TensorFlow Similarity. The positive is the farthest ("hard") or the
     nearest ("easy"). The negative is the nearest ("hard"), the farthest ("easy"), or the nearest
-    beyond the farthest positive ("semi_hard"), and the farthest if there is none. TensorFlow
-    Similarity also counts anchors without a positive or without a negative in the mean.
+    beyond the farthest positive ("semi_hard"), and the farthest if there is none.
 
     Args:
         margin: m, in units of the distance.

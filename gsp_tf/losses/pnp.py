@@ -27,9 +27,6 @@ class PNPLoss(PairLoss):
 
     In a batch the anchor itself is one of its positives, as in pytorch-metric-learning.
 
-    The loss compares each positive of an anchor with all negatives: B^2 sigmoids for each of the
-    positives of an anchor, and never B^3 terms at once.
-
     Args:
         variant: which f.
         alpha: α > 0 of Dq.

@@ -23,9 +23,6 @@ class RankedListLoss(PairLoss):
     Metric Learning" (CVPR 2019). The weights are differentiated too, as in
     pytorch-metric-learning.
 
-    pytorch-metric-learning 2.9 adds 1e-5 for every sample of the batch to the sums of weights,
-    which lowers its value by up to a thousandth, and drops negatives at distance 0, the hardest.
-
     Args:
         margin: m, a distance, between the two bounds.
         negative_temperature: T_n >= 0; 0 weighs all violating negatives alike.

@@ -29,9 +29,6 @@ class RecallAtKLoss(PairLoss):
     In the program, the query itself takes part in its own ranking, and comes first. This raises
     every rank by about 1, so that k there is about k - 1. `counts_query=True` does the same.
 
-    The loss compares each positive of an anchor with all samples: B^2 sigmoids for each of the
-    positives of an anchor, and never B^3 terms at once.
-
     Args:
         recall_at: the k.
         rank_temperature: τ_2 > 0, a similarity.

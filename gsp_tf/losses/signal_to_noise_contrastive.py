@@ -17,9 +17,9 @@ class SignalToNoiseContrastiveLoss(PairLoss):
 
     `mean [d_ij - m_p]_+ over positives + mean [m_n - d_ij]_+ over negatives` with `d_ij = var(x_j -
     x_i) / var(x_i)`, variances over the dimensions, and means over the terms that are not 0.
-    "Signal-To-Noise Ratio: A Robust Distance Metric for Deep Metric Learning" (CVPR 2019),
-    without its regulariser of the mean. An anchor whose components are all equal has no signal and
-    is left out; pytorch-metric-learning divides by 0 there.
+    "Signal-To-Noise Ratio: A Robust Distance Metric for Deep Metric Learning" (CVPR 2019), without
+    its regulariser of the mean. An anchor whose components are all equal has no signal and is left
+    out.
 
     Args:
         positive_margin: m_p, distance below which a positive pair costs nothing.

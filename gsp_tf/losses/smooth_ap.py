@@ -22,13 +22,6 @@ class SmoothAPLoss(PairLoss):
     (ECCV 2020). As in the authors' program, the anchor itself is one of its positives
     in a batch. With references it is not one of them.
 
-    Classes may have any sizes and samples any order. pytorch-metric-learning 2.9 takes the number
-    of samples of a class for the number of classes, so that its value is that of the paper only for
-    n classes of n samples, in order.
-
-    The loss compares each positive of an anchor with all samples: B^2 sigmoids for each of the
-    positives of an anchor, and never B^3 terms at once.
-
     Args:
         temperature: τ > 0, a similarity.
 

@@ -20,8 +20,7 @@ class SoftNearestNeighborLoss(PairLoss):
 
     `mean_i -log( Σ_positives exp(-d_ij / T) / Σ_{j≠i} exp(-d_ij / T) )` over the anchors that have
     a positive. "Analyzing and Improving Representations with the Soft Nearest Neighbor Loss" (ICML
-    2019), eq. 1, with squared Euclidean distances d. TensorFlow Similarity divides the sum by the
-    size of the batch, anchors without a positive included, and adds 1e-9 in the logarithm.
+    2019), eq. 1, with squared Euclidean distances d.
 
     Args:
         temperature: T > 0, in units of the distance.

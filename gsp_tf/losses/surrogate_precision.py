@@ -27,9 +27,6 @@ class SurrogatePrecisionLoss(PairLoss):
     by 1. `counts_query=True` does the same within a batch. There, anchors without a positive count
     too.
 
-    The loss compares each positive of an anchor with all samples: B^2 sigmoids for each of the
-    positives of an anchor, and never B^3 terms at once.
-
     Args:
         k: k, number of neighbours.
         rank_temperature: τ_2 > 0, a distance.

@@ -17,8 +17,7 @@ class ThresholdConsistentMarginLoss(PairLoss):
     `λ_p mean [m_p - s_p] over the positives with s_p <= m_p, + λ_n mean [s_n - m_n] over the
     negatives with s_n >= m_n`, with cosine similarities s. "Threshold-Consistent Margin Loss for
     Open-World Deep Metric Learning" (ICLR 2024), a regulariser to add to another loss, as
-    `WeightedSumLoss` does. With references, pytorch-metric-learning 2.9 compares the batch with
-    itself, at the indices of the references.
+    `WeightedSumLoss` does.
 
     Args:
         positive_margin: m_p, a similarity.

@@ -26,10 +26,8 @@ class TripletLoss(PairLoss):
     A Unified Embedding for Face Recognition and Clustering" (Schroff, Kalenichenko, Philbin, CVPR
     2015), eq. 3, with distances that are not squared (Musgrave et al. 2020; thesis, eq. 2.1.2).
 
-    The B^3 terms are never held together: one positive of each anchor is compared with all
-    negatives at a time, in B^2 comparisons for each positive of an anchor. With a `TripletMiner`,
-    the triplets are those that it chooses. With another miner, the weight of a triplet is the
-    product of the weights of its two pairs.
+    With a `TripletMiner`, the triplets are those that it chooses. With another miner, the weight of
+    a triplet is the product of the weights of its two pairs.
 
     Args:
         margin: m, a distance.

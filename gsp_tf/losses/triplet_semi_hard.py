@@ -22,9 +22,6 @@ class TripletSemiHardLoss(PairLoss):
     Anchors without a negative cost nothing. "FaceNet" (Schroff, Kalenichenko, Philbin, CVPR 2015),
     section 3.2. With `normalize=False` it equals `tfa.losses.TripletSemiHardLoss`.
 
-    The search for negatives takes one positive per anchor at a time. It costs B^2 comparisons for
-    each positive of an anchor, and never holds B^3 terms.
-
     Args:
         margin: m, in units of the distance.
         distance: "euclidean", "squared_euclidean", "angular", 1 minus the cosine similarity, or

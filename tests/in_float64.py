@@ -41,9 +41,9 @@ ARGUMENTS = {
 }
 # Bases, losses that draw at random, and layers around networks.
 LEFT_OUT = {
-    "FrozenNetwork", "HIERLoss", "LocalFeatureGrouping", "LocalFeatureLayer", "LocalFeaturePooling",
-    "PairLoss", "PartialFC", "PatchTokens", "ProxyLoss", "PrototypePooling", "ProxySynthesis",
-    "SemiSupervisedLoss", "SimilarityMixup", "WeightedPooling",
+    "FrozenNetwork", "HIERLoss", "LocalFeaturePooling",
+    "PairLoss", "PartialFC", "PatchTokens", "ProxyLoss", "ProxySynthesis",
+    "SemiSupervisedLoss", "SimilarityMixup",
 }  # fmt: skip
 
 

@@ -19,9 +19,7 @@ from gsp_tf.layers.grouping import (
     ChannelGrouping,
     GateGrouping,
     LinearGrouping,
-    LocalFeatureGrouping,
 )
-from gsp_tf.layers.local_features import LocalFeatureLayer
 from gsp_tf.layers.normalization import (
     FrozenBatchNormalization,
     L2Normalization,
@@ -29,8 +27,8 @@ from gsp_tf.layers.normalization import (
     PixelNormalization,
 )
 from gsp_tf.layers.patch_tokens import PatchTokens
+from gsp_tf.layers.pooling._base import LocalFeaturePooling
 from gsp_tf.layers.pooling.average_max import AverageMaxPooling
-from gsp_tf.layers.pooling.base import LocalFeaturePooling, WeightedPooling
 from gsp_tf.layers.pooling.cbam import CBAMPooling
 from gsp_tf.layers.pooling.crow import CrowPooling
 from gsp_tf.layers.pooling.delf import DelfPooling
@@ -44,7 +42,6 @@ from gsp_tf.layers.pooling.gsp import (
 )
 from gsp_tf.layers.pooling.net_vlad import NetVLAD
 from gsp_tf.layers.pooling.optimal_transport import OptimalTransportPooling
-from gsp_tf.layers.pooling.prototypes import PrototypePooling
 from gsp_tf.layers.pooling.smk import SMKPooling
 from gsp_tf.layers.pooling.solar import SolarPooling
 from gsp_tf.layers.pooling.weldon import WeldonPooling
@@ -73,18 +70,14 @@ __all__ = [
     "L2Normalization",
     "LinearGrouping",
     "LipschitzNormalization",
-    "LocalFeatureGrouping",
-    "LocalFeatureLayer",
     "LocalFeaturePooling",
     "NetVLAD",
     "OptimalTransportPooling",
     "PatchTokens",
     "PixelNormalization",
-    "PrototypePooling",
     "SMKPooling",
     "SecondOrderAttention",
     "SolarPooling",
-    "WeightedPooling",
     "WeldonPooling",
     "add_batch_loss",
     "collected_batch_losses",

@@ -11,13 +11,13 @@ from gsp_tf._backend import softplus
 from gsp_tf._config import constructor_config
 from gsp_tf._numerics import at_least_float32, scaled_back, scaled_down
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.batch_losses import add_batch_loss
-from gsp_tf.layers.local_features import (
+from gsp_tf.layers._local_features import (
     DataFormat,
     InitializerLike,
     LocalFeatureLayer,
     at_positions,
 )
+from gsp_tf.layers.batch_losses import add_batch_loss
 from gsp_tf.ops import prototype_diversity, similarity_consistency
 
 _LARGEST = 1e30

@@ -9,7 +9,7 @@ from keras import ops, tree
 from gsp_tf._arguments import check_sizes
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, LocalFeatureLayer
+from gsp_tf.layers._local_features import DataFormat, LocalFeatureLayer
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
 
 _HEADS = {

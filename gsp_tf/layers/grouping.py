@@ -9,26 +9,14 @@ from keras import ops
 from gsp_tf._arguments import check_sizes
 from gsp_tf._numerics import at_least_float32, average_weights, scaled_back, scaled_down
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, LocalFeatureLayer, at_positions
+from gsp_tf.layers._local_features import DataFormat, LocalFeatureLayer, at_positions
 
 
-class LocalFeatureGrouping(LocalFeatureLayer):
-    """Base of the layers that pool local features once per group.
+class _Grouping(LocalFeatureLayer):
+    """Base of the layers that pool local features once per group: `V_g (Σ_j w_gj ⊙ x_j)`."""
 
-    Group g weighs the n local features x_j channel by channel and maps their sum linearly:
-    `V_g (Σ_j w_gj ⊙ x_j)`. A subclass implements `pool_groups(features, mask)`. It also implements
-    `attention(features, mask)` unless its weights are the same at every position. Both receive the
-    features as a set `(B, n, C)` of at least 32 bits.
-
-    Args:
-        num_groups: P, number of groups.
-        group_dim: dimension of each group.
-        data_format: layout of feature maps, `None` for Keras' global setting.
-
-    Example:
-        >>> isinstance(LinearGrouping(num_groups=3, group_dim=8), LocalFeatureGrouping)
-        True
-    """
+    # A subclass implements `pool_groups`, and `attention` unless its weights are the same at every
+    # position. Both receive the features as a set (B, n, C) of at least 32 bits.
 
     def __init__(
         self, num_groups: int, group_dim: int, data_format: DataFormat | None = None, **kwargs: Any
@@ -139,7 +127,7 @@ def _glorot_for_each_group(shape, dtype=None):
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class AttentiveGrouping(LocalFeatureGrouping):
+class AttentiveGrouping(_Grouping):
     """Attention pooling with one learned query for each group.
 
     "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping", eqs. 5 to 8.
@@ -208,7 +196,7 @@ class AttentiveGrouping(LocalFeatureGrouping):
         return ops.where(left, ops.softmax(ops.where(left, scores, lowest), axis=1), 0.0)
 
 
-class _HiddenGrouping(LocalFeatureGrouping):
+class _HiddenGrouping(_Grouping):
     """Base of the groupings whose weights come from a hidden vector."""
 
     def __init__(
@@ -358,7 +346,7 @@ class ChannelGrouping(_HiddenGrouping):
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class LinearGrouping(LocalFeatureGrouping):
+class LinearGrouping(_Grouping):
     """Global average pooling and one linear map per group: `V_g mean_j x_j`.
 
     This is M-grouping, the multi-linear module of "Towards Improved and Interpretable Deep Metric

@@ -10,7 +10,7 @@ from keras import ops
 from gsp_tf._arguments import check_sizes
 from gsp_tf._numerics import at_least_float32, masked_softmax, scaled_back, scaled_down
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import (
+from gsp_tf.layers._local_features import (
     DataFormat,
     LocalFeatureLayer,
     at_positions,

@@ -95,15 +95,6 @@ class PairLoss(Guarded, keras.losses.Loss):
     relation_threshold: float | None = None
     name: str | None = None
 
-    inherited = (
-        "normalize",
-        "miner",
-        "reduction",
-        "embedding_regularizer",
-        "relation",
-        "relation_threshold",
-        "name",
-    )
     unscheduled = ("distance", "reduction", "relation_threshold")
     distance = None
     default_reduction = "mean"
@@ -243,6 +234,9 @@ class PairLoss(Guarded, keras.losses.Loss):
         Both are `(A, R)`, one for each pair, or `(A,)`, one for each anchor.
         """
         raise NotImplementedError
+
+
+PairLoss.inherited = tuple(PairLoss.__dataclass_fields__)
 
 
 def _snake_case(name):

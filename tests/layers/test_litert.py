@@ -42,12 +42,8 @@ MADE = {
 OTHER = {
     "FrozenNetwork",
     "GlobalLocalEmbedding",
-    "LocalFeatureGrouping",
-    "LocalFeatureLayer",
     "LocalFeaturePooling",
     "PatchTokens",
-    "PrototypePooling",
-    "WeightedPooling",
     "add_batch_loss",
     "collected_batch_losses",
 }

@@ -8,8 +8,8 @@ from keras import ops
 from gsp_tf._arguments import check_sizes
 from gsp_tf._numerics import at_least_float32, masked_softmax
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat
-from gsp_tf.layers.pooling.base import WeightedPooling
+from gsp_tf.layers._local_features import DataFormat
+from gsp_tf.layers.pooling._base import WeightedPooling
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

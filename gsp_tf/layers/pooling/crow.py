@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.pooling.base import WeightedPooling, as_distribution
+from gsp_tf.layers.pooling._base import WeightedPooling, as_distribution
 from gsp_tf.ops import l2_normalize
 
 

@@ -9,8 +9,8 @@ from gsp_tf._arguments import check_sizes
 from gsp_tf._backend import softplus
 from gsp_tf._numerics import at_least_float32, masked_softmax, scaled_back, scaled_down
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat
-from gsp_tf.layers.pooling.base import WeightedPooling
+from gsp_tf.layers._local_features import DataFormat
+from gsp_tf.layers.pooling._base import WeightedPooling
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -10,8 +10,8 @@ from gsp_tf._arguments import check_choice, check_positive_and_finite
 from gsp_tf._backend import available, custom_gradient
 from gsp_tf._numerics import solve_positive_definite
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat
-from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.layers._local_features import DataFormat
+from gsp_tf.layers.pooling._base import LocalFeaturePooling
 
 _Solver = Literal["cholesky", "conjugate_gradient"]
 _EPSILON = float(np.finfo("float64").eps)

@@ -7,8 +7,8 @@ from keras import backend, ops
 
 from gsp_tf._arguments import check_sizes
 from gsp_tf._numerics import at_least_float32, masked_softmax, scaled_down
-from gsp_tf.layers.local_features import DataFormat, with_finite_variance
-from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.layers._local_features import DataFormat, with_finite_variance
+from gsp_tf.layers.pooling._base import LocalFeaturePooling
 
 _FILTERS_PER_ROW = 4
 

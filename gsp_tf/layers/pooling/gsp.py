@@ -8,11 +8,10 @@ from keras import ops
 from gsp_tf._arguments import check_positive_and_finite, check_transport
 from gsp_tf._numerics import at_least_float32, average_weights
 from gsp_tf._typing import Solver, Tensor
-from gsp_tf.layers.local_features import DataFormat, InitializerLike, at_positions
+from gsp_tf.layers._local_features import DataFormat, InitializerLike, at_positions
+from gsp_tf.layers.pooling._base import PrototypePooling, WeightedPooling
 from gsp_tf.layers.pooling.average_max import maximum
-from gsp_tf.layers.pooling.base import WeightedPooling
 from gsp_tf.layers.pooling.generalized_mean import add_power, generalized_mean
-from gsp_tf.layers.pooling.prototypes import PrototypePooling
 from gsp_tf.ops import attribute_maps, generalized_sum_pooling, lipschitz_normalize
 
 

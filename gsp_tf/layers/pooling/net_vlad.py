@@ -13,9 +13,8 @@ from gsp_tf._arguments import check_sizes
 from gsp_tf._integers import checked_seed
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, InitializerLike
-from gsp_tf.layers.pooling.base import LocalFeaturePooling
-from gsp_tf.layers.pooling.prototypes import sample_local_features
+from gsp_tf.layers._local_features import DataFormat, InitializerLike
+from gsp_tf.layers.pooling._base import LocalFeaturePooling, sample_local_features
 from gsp_tf.ops import l2_normalize
 
 # How many times larger the assignment to the nearest centre is than to the second, on average.

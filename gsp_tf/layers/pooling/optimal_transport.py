@@ -10,8 +10,8 @@ from gsp_tf._arguments import check_positive_and_finite, check_sizes
 from gsp_tf._backend import rounded
 from gsp_tf._numerics import at_least_float32, softmax
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat, InitializerLike
-from gsp_tf.layers.pooling.prototypes import PrototypePooling
+from gsp_tf.layers._local_features import DataFormat, InitializerLike
+from gsp_tf.layers.pooling._base import PrototypePooling
 from gsp_tf.ops import l2_normalize, pairwise_distances
 
 

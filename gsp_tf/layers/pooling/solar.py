@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from gsp_tf._arguments import check_positive_and_finite, check_sizes
-from gsp_tf.layers.local_features import DataFormat
-from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.layers._local_features import DataFormat
+from gsp_tf.layers.pooling._base import LocalFeaturePooling
 from gsp_tf.layers.pooling.generalized_mean import add_power, generalized_mean
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
 

@@ -7,8 +7,8 @@ import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
-from gsp_tf.layers.local_features import DataFormat
-from gsp_tf.layers.pooling.base import LocalFeaturePooling
+from gsp_tf.layers._local_features import DataFormat
+from gsp_tf.layers.pooling._base import LocalFeaturePooling
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -15,22 +15,10 @@ InitializerLike: TypeAlias = str | keras.initializers.Initializer
 
 
 class LocalFeatureLayer(keras.layers.Layer):
-    """Base of the layers that take a map or a set of local features.
+    """Base of the layers that take a map or a set of local features."""
 
-    A map is `(B, H, W, C)`, or `(B, C, H, W)` with `data_format="channels_first"`. A set is always
-    `(B, n, C)`, and its Keras mask `(B, n)` leaves features out.
-
-    Args:
-        data_format: layout of maps; `None` is `keras.config.image_data_format()`.
-
-    Raises:
-        ValueError: if the data format is unknown or the input is neither a map nor a set.
-
-    Example:
-        >>> layer = LocalFeatureLayer(data_format="channels_first")
-        >>> layer.as_set(ops.ones((2, 8, 3, 4)))[0].shape
-        TensorShape([2, 12, 8])
-    """
+    # A map is (B, H, W, C), or (B, C, H, W) with data_format="channels_first". A set is always
+    # (B, n, C), and its Keras mask (B, n) leaves features out.
 
     def __init__(self, data_format: DataFormat | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -232,9 +232,8 @@ class CodedResidualBranches(LocalFeatureLayer):
     (eq. 3). With a metric loss on both embeddings, the total loss is `L_DIV + λ1 L_MS + λ2 L_CON`.
     Inference uses the first embedding.
 
-    The paper shares the weights of the branches (section 4.4). It does not say which weights two
-    branches of different D can share. Here they share the prototypes and the hidden layers, and
-    only the last layers differ.
+    Where the paper shares the weights of the branches (section 4.4), they share the prototypes and
+    the hidden layers here, and only the last layers differ.
 
     Args:
         num_prototypes: pair of K, the numbers of prototypes.

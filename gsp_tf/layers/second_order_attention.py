@@ -29,9 +29,9 @@ class SecondOrderAttention(LocalFeatureLayer):
         a = softmax(ζ qᵀk),      f_soa = f + φ(a v),
 
     where row i of a sums to 1 over the n positions, and φ is a 1 x 1 convolution back to C
-    channels. SOLAR writes z and ψ for a and φ. As in SOLAR's model, φ starts at 0, so the layer
-    starts as the identity; the multi-head paper does not say how φ starts. Memory grows with n².
-    Correlations may exceed the range of float32; only their differences within a row are formed.
+    channels. As in SOLAR's model, φ (ψ there) starts at 0, so the layer starts as the identity.
+    Memory grows with n². Correlations may exceed the range of float32; only their differences
+    within a row are formed.
 
     Args:
         key_dim: d, channels of q, k and v.

@@ -21,11 +21,9 @@ class BinomialDevianceLoss(PairLoss):
     Re-Identification" (Yi, Lei, Li 2014), eq. 10, has a factor for the negatives only. Both factors
     are those of A-grouping (Xu et al.), eq. 2.
 
-    Table 1 of A-grouping prints β_1 = 25 and β_0 = 1, which agrees with its eq. 2. The defaults
-    here are swapped, as in Yi et al. and in the program of A-grouping's authors. Eq. 14 averages
-    over all pairs; Yi et al. and that program average positives and negatives separately. The two
-    differ much: in a batch of 56 classes of two images 0.9% of the pairs are positive. For the loss
-    that A-grouping prints, use `positive_weight=25.0, negative_weight=1.0, mean_over_pairs=True`.
+    The defaults are those of Yi et al. and of the program of A-grouping's authors. For the loss
+    that A-grouping prints, in Table 1 and under the mean over all pairs of eq. 14, use
+    `positive_weight=25.0, negative_weight=1.0, mean_over_pairs=True`.
 
     Args:
         alpha: α, scale of the similarities (β_1 of Yi et al.).

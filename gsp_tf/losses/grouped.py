@@ -24,8 +24,7 @@ class GroupDiversityLoss(Guarded, keras.losses.Loss):
     groups. "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et
     al.), eqs. 4 and 14. Table 1 prints β_0 = 1 (`weight=1.0`); the default is 25, as in the
     authors' program and in `BinomialDevianceLoss`. The paper gives no value of μ; the default is
-    the m of the metric loss, as in that program. The paper calls s a distance, but the loss pushes
-    groups apart only if s is a similarity.
+    the m of the metric loss, as in that program.
 
     Args:
         alpha: α, scale of the similarities.
@@ -84,10 +83,9 @@ class GroupedLoss(LossLayer):
     `(1/P) Σ_g L(labels, e_g) + λ1 L_div(e_1, ..., e_P)`, where the embedding is the concatenation
     of the groups e_1 to e_P. "Towards Improved and Interpretable Deep Metric Learning via Attentive
     Grouping" (Xu et al.), eq. 14, averages over pairs of samples and over pairs of groups, so λ1
-    takes the printed values. The third term, `λ2 ‖W‖²`, belongs to the optimizer. The authors'
-    program multiplies the diversity by P / 2, which the paper does not print. The loss determines
-    its mean over pairs: `mean_over_pairs=True` of `ContrastiveLoss`, `BinomialDevianceLoss` and
-    `ClassMarginLoss` gives that of eq. 14.
+    takes the printed values. The third term, `λ2 ‖W‖²`, belongs to the optimizer. The loss
+    determines its mean over pairs: `mean_over_pairs=True` of `ContrastiveLoss`,
+    `BinomialDevianceLoss` and `ClassMarginLoss` gives that of eq. 14.
 
     All groups share a loss without weights. A loss with weights is copied, so that every group
     learns its own weights, as the authors do with the boundaries of the margin-based loss.

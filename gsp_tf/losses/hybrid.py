@@ -19,9 +19,7 @@ class HybridLoss(LossLayer):
     `L = ℓ_m + λ ℓ_p`. "Multi-Head Deep Metric Learning Using Global and Local Representations"
     (WACV 2022), eqs. 5 to 7; the defaults are those of section 4.2. The exponent of the negatives
     in ℓ_m is `β (S - σ)`, as in `MultiSimilarityLoss`; eq. 6 prints `β (S + σ)`. The second mean of
-    ℓ_p runs over all proxies, as in `ProxyAnchorLoss`. Eq. 5 has P⁻, which the paper does not
-    define. If it means the proxies with a negative sample in the batch, it is all proxies as soon
-    as the batch has two classes.
+    ℓ_p runs over all proxies, as in `ProxyAnchorLoss`.
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.

@@ -18,9 +18,8 @@ class SmoothAPLoss(PairLoss):
 
     `1 - mean_i (1 / |P_i|) Σ_{j in P_i} R(j, P_i) / R(j, all)` over the anchors that have a
     positive, with the soft rank `R(j, S) = 1 + Σ_{k in S, k≠j} sigmoid((s_ik - s_ij) / τ)` and
-    cosine similarities s. "Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval"
-    (ECCV 2020). As in the authors' program, the anchor itself is one of its positives
-    in a batch. With references it is not one of them.
+    cosine similarities s. "Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval" (ECCV
+    2020). As in the authors' program, the anchor itself is one of its positives in a batch.
 
     Args:
         temperature: τ > 0, a similarity.

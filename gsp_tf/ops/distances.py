@@ -26,8 +26,7 @@ def pairwise_distances(
     In float32 this would hold for all unit vectors nearer than 1e-3. If a squared distance is less
     than `1024 eps (||x_i||^2 + ||y_j||^2)` (unit vectors nearer than 0.016), all distances are
     therefore computed again in float64. Only unit vectors nearer than 1e-7 then coincide. Value and
-    gradient then take 1.6 to 2.9 times as long, and up to 1.2 times as long without such a pair
-    (128 to 2,048 rows of 128 dimensions, two cores). On a backend without float64, such as JAX by
+    gradient then take 1.6 to 2.9 times as long. On a backend without float64, such as JAX by
     default, the limit of 1e-3 remains.
 
     Args:

@@ -33,6 +33,11 @@ def _shortened(items: Sequence[object], limit: int) -> list[str]:
     return [*shown, f"and {more:,} more"] if more else shown
 
 
+def one_line(error: Exception) -> str:
+    """The message of an error on one line of at most 300 characters; its type without one."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
 def to_install(extra: str) -> str:
     """Ends a sentence with how to install an extra of `pyproject.toml`."""
     return f'pip install ".[{extra}]" in a checkout of gsp_tf'

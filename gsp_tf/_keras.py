@@ -167,6 +167,26 @@ def state_of(model: keras.Model) -> list[keras.Variable]:
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
+class PatchTokens(keras.layers.Layer):
+    """The last n tokens of each image: those of its patches, after class and register tokens."""
+
+    # Their number is known, whatever the layer before it says about its own.
+
+    def __init__(self, num_patches, **kwargs):
+        super().__init__(**kwargs)
+        self.num_patches = num_patches
+
+    def call(self, tokens):
+        return tokens[:, -self.num_patches :]
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.num_patches, input_shape[-1])
+
+    def get_config(self):
+        return {**super().get_config(), "num_patches": self.num_patches}
+
+
+@keras.saving.register_keras_serializable("gsp_tf")
 class TrainedPositions(keras.Model):
     """A DINOv2 network of keras-hub with one grid, which saves the positions that it trained."""
 

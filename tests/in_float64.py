@@ -42,7 +42,7 @@ ARGUMENTS = {
 # Bases, losses that draw at random, and layers around networks.
 LEFT_OUT = {
     "FrozenNetwork", "HIERLoss", "LocalFeaturePooling",
-    "PairLoss", "PartialFC", "PatchTokens", "ProxyLoss", "ProxySynthesis",
+    "PairLoss", "PartialFC", "ProxyLoss", "ProxySynthesis",
     "SemiSupervisedLoss", "SimilarityMixup",
 }  # fmt: skip
 

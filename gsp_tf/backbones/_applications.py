@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 import keras
 
-from gsp_tf.backbones._layers import rgb_input
+from gsp_tf.backbones._layers import IMAGENET, MINUS_ONE_TO_ONE, rgb_input
 from gsp_tf.backbones.parts import last_map
 from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
 _CAFFE = {"mean": (103.939, 116.779, 123.68), "bgr": True}
-_ZERO_TO_ONE = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
-_MINUS_ONE_TO_ONE = {"mean": 127.5, "std": 127.5}
 _IN_THE_MODEL = None
 _KERNELS = "{name}_weights_tf_dim_ordering_tf_kernels_notop.h5"
 
@@ -40,7 +38,7 @@ _FAMILIES = {
         {"resnet50": "ResNet50", "resnet101": "ResNet101", "resnet152": "ResNet152"},
     ),
     "ResNetV2": _Family(
-        _MINUS_ONE_TO_ONE,
+        MINUS_ONE_TO_ONE,
         _KERNELS,
         {"resnet50v2": "ResNet50V2", "resnet101v2": "ResNet101V2", "resnet152v2": "ResNet152V2"},
     ),
@@ -66,25 +64,25 @@ _FAMILIES = {
         },
     ),
     "DenseNet": _Family(
-        _ZERO_TO_ONE,
+        IMAGENET,
         _KERNELS,
         {f"densenet{depth}": f"DenseNet{depth}" for depth in (121, 169, 201)},
     ),
     "Inception": _Family(
-        _MINUS_ONE_TO_ONE,
+        MINUS_ONE_TO_ONE,
         _KERNELS,
         {"inception_v3": "InceptionV3", "inception_resnet_v2": "InceptionResNetV2"},
         minimum=75,
     ),
-    "Xception": _Family(_MINUS_ONE_TO_ONE, _KERNELS, {"xception": "Xception"}, minimum=71),
+    "Xception": _Family(MINUS_ONE_TO_ONE, _KERNELS, {"xception": "Xception"}, minimum=71),
     "MobileNet": _Family(
-        _MINUS_ONE_TO_ONE,
+        MINUS_ONE_TO_ONE,
         "mobilenet_1_0_{side}_tf_no_top.h5",
         {"mobilenet": "MobileNet"},
         sides=(128, 160, 192, 224),
     ),
     "MobileNetV2": _Family(
-        _MINUS_ONE_TO_ONE,
+        MINUS_ONE_TO_ONE,
         "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_{side}_no_top.h5",
         {"mobilenet_v2": "MobileNetV2"},
         sides=(96, 128, 160, 192, 224),
@@ -95,7 +93,7 @@ _FAMILIES = {
         {"mobilenet_v3_small": "MobileNetV3Small", "mobilenet_v3_large": "MobileNetV3Large"},
     ),
     "NASNet": _Family(
-        _MINUS_ONE_TO_ONE,
+        MINUS_ONE_TO_ONE,
         "{name}_no_top.h5",
         {"nasnet_mobile": "NASNetMobile", "nasnet_large": "NASNetLarge"},
     ),

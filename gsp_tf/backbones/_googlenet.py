@@ -10,7 +10,7 @@ its weights.
 import keras
 from keras import layers
 
-from gsp_tf.backbones._layers import ceil_max_pooling, rgb_input
+from gsp_tf.backbones._layers import MINUS_ONE_TO_ONE, ceil_max_pooling, rgb_input
 from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
@@ -32,7 +32,7 @@ _MODULES = {
 def googlenet(input_shape: InputShape = (None, None, 3)) -> keras.Model:
     """GoogLeNet: 1024 features at about 1/32 of the image sides."""
     images, x = rgb_input(input_shape, minimum=15)
-    x = PixelNormalization(mean=127.5, std=127.5, name="pixels")(x)
+    x = PixelNormalization(**MINUS_ONE_TO_ONE, name="pixels")(x)
     x = layers.ZeroPadding2D(3, name="conv1_padding")(x)
     x = _convolve(x, 64, 7, "conv1", strides=2, padding="valid")
     x = ceil_max_pooling(x, "maxpool1")

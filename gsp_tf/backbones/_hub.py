@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import keras
 
-from gsp_tf._keras import TrainedPositions
-from gsp_tf.backbones._layers import rgb_input
+from gsp_tf._keras import PatchTokens, TrainedPositions
+from gsp_tf.backbones._layers import IMAGENET, MINUS_ONE_TO_ONE, rgb_input
 from gsp_tf.backbones._presets import (
     build,
     import_hub,
@@ -17,10 +17,7 @@ from gsp_tf.backbones._presets import (
     with_one_grid,
 )
 from gsp_tf.backbones.registry import InputShape, Tokens, register
-from gsp_tf.layers import PatchTokens, PixelNormalization
-
-_IMAGENET = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
-_MINUS_ONE_TO_ONE = {"mean": 127.5, "std": 127.5}
+from gsp_tf.layers import PixelNormalization
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class _Model:
     arguments: dict
     multiple: int  # image sides must be multiples of it
     presets: dict  # presets of keras-hub, by the names of their weights in `create`
-    pixels: dict = field(default_factory=lambda: _IMAGENET)  # arguments of `PixelNormalization`
+    pixels: dict = field(default_factory=lambda: IMAGENET)  # arguments of `PixelNormalization`
 
 
 def _mit(depths, preset):
@@ -68,7 +65,7 @@ _MODELS = {
         {"patch_size": 16, **_BASE},
         16,
         {"imagenet": "vit_base_patch16_224_imagenet"},
-        _MINUS_ONE_TO_ONE,
+        MINUS_ONE_TO_ONE,
     ),
     "dinov2_small": _Model(
         "DINOV2Backbone", {"patch_size": 14, **_SMALL}, 14, {"lvd142m": "dinov2_small"}

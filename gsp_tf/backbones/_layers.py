@@ -5,6 +5,10 @@ from keras import layers
 
 from gsp_tf.backbones.registry import InputShape
 
+IMAGENET = {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)}
+MINUS_ONE_TO_ONE = {"mean": 127.5, "std": 127.5}
+"""Arguments of `PixelNormalization`."""
+
 
 def rgb_input(input_shape: InputShape, minimum: int) -> tuple[keras.KerasTensor, keras.KerasTensor]:
     """Input for grey or colour images, and these images as RGB; grey ones repeat their channel."""

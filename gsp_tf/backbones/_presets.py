@@ -7,7 +7,7 @@ from pathlib import Path
 import keras
 from keras import ops
 
-from gsp_tf._console import to_install
+from gsp_tf._console import one_line, to_install
 from gsp_tf._names import similar
 from gsp_tf.backbones._weights import WeightsSource
 
@@ -324,12 +324,8 @@ def _from_preset(kind, preset, **options):
         is_ours = isinstance(error, ValueError | FileNotFoundError)  # and no failed download
         where = "" if Path(preset).is_dir() else " Without the internet, give the path of a folder."
         raise (ValueError if is_ours else OSError)(
-            f"The preset {preset!r} cannot be loaded ({_one_line(error)}).{where}"
+            f"The preset {preset!r} cannot be loaded ({one_line(error)}).{where}"
         ) from error
-
-
-def _one_line(error):
-    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _three(value):

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import keras
 
+from gsp_tf._console import one_line
 from gsp_tf._typing import PathLike
 from gsp_tf.backbones._presets import preset_source
 from gsp_tf.backbones._weights import WeightsPackage, WeightsSource, cached_source
@@ -294,9 +295,8 @@ def load(model: keras.Model, path: Path):
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter("always", UserWarning)
             model.load_weights(path)
-        reason = str(notes[0].message) if notes else None
+        problem = notes[0].message if notes else None
     except Exception as error:  # other files than such HDF5 files may raise anything
-        reason = str(error) or type(error).__name__
-    if reason is not None:
-        reason = " ".join(reason.split())[:300]
-        raise ValueError(f"{path} does not fit the backbone {model.name!r}: {reason}")
+        problem = error
+    if problem is not None:
+        raise ValueError(f"{path} does not fit the backbone {model.name!r}: {one_line(problem)}")

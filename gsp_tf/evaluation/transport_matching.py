@@ -123,7 +123,9 @@ def match_tokens(
 
     from gsp_tf.ops import partial_set_transport
 
-    _check_sets(queries, references)
+    dims = queries.tokens.shape[-1], references.tokens.shape[-1]
+    if dims[0] != dims[1]:
+        raise ValueError(f"Tokens must have the same dimension; received {dims[0]} and {dims[1]}.")
     if len(queries.tokens) != len(references.tokens):
         raise ValueError(
             f"queries and references must be pairs; received {len(queries.tokens)} and "
@@ -210,13 +212,6 @@ def rerank_by_transport(
     order = np.argsort(found, axis=1, kind="stable")
     indices[:, :depth] = np.take_along_axis(indices[:, :depth], order, axis=1)
     return indices, np.take_along_axis(found, order, axis=1)
-
-
-def _check_sets(queries, references):
-    """Refuse token sets whose tokens cannot be compared."""
-    dims = queries.tokens.shape[-1], references.tokens.shape[-1]
-    if dims[0] != dims[1]:
-        raise ValueError(f"Tokens must have the same dimension; received {dims[0]} and {dims[1]}.")
 
 
 def _directions(sets):

@@ -26,7 +26,6 @@ from gsp_tf.layers.normalization import (
     LipschitzNormalization,
     PixelNormalization,
 )
-from gsp_tf.layers.patch_tokens import PatchTokens
 from gsp_tf.layers.pooling._base import LocalFeaturePooling
 from gsp_tf.layers.pooling.average_max import AverageMaxPooling
 from gsp_tf.layers.pooling.cbam import CBAMPooling
@@ -73,7 +72,6 @@ __all__ = [
     "LocalFeaturePooling",
     "NetVLAD",
     "OptimalTransportPooling",
-    "PatchTokens",
     "PixelNormalization",
     "SMKPooling",
     "SecondOrderAttention",

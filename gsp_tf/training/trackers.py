@@ -9,7 +9,7 @@ from typing import Literal
 
 import keras
 
-from gsp_tf._console import to_install
+from gsp_tf._console import one_line, to_install
 from gsp_tf._names import flattened
 
 _PARAMS_PER_CALL = 100  # MLflow's limit
@@ -79,8 +79,7 @@ class _Tracker(keras.callbacks.Callback, abc.ABC):
         try:
             yield
         except Exception as error:  # trackers and their connections raise all kinds
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
-            raise OSError(f"{self.package} {problem}: {reason}") from error
+            raise OSError(f"{self.package} {problem}: {one_line(error)}") from error
 
     @abc.abstractmethod
     def _opened(self, name, parameters, run_id, folder):

@@ -43,7 +43,6 @@ OTHER = {
     "FrozenNetwork",
     "GlobalLocalEmbedding",
     "LocalFeaturePooling",
-    "PatchTokens",
     "add_batch_loss",
     "collected_batch_losses",
 }

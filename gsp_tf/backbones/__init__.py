@@ -9,8 +9,8 @@ from gsp_tf.backbones import (  # noqa: F401  (they register themselves)
     _small_networks,
 )
 from gsp_tf.backbones._presets import can_freeze_batch_normalization, image_presets, preset_side
-from gsp_tf.backbones._weights import WeightsPackage, WeightsSource, keras_cache
-from gsp_tf.backbones.conversion import CONVERTIBLE, convert_weights
+from gsp_tf.backbones._weights import WeightsPackage, WeightsSource
+from gsp_tf.backbones.conversion import convert_weights
 from gsp_tf.backbones.freezing import freeze_batch_normalization, freeze_layers
 from gsp_tf.backbones.parts import cut_layers, last_block, split
 from gsp_tf.backbones.registry import (
@@ -23,7 +23,6 @@ from gsp_tf.backbones.registry import (
 )
 
 __all__ = [
-    "CONVERTIBLE",
     "WeightsPackage",
     "WeightsSource",
     "can_freeze_batch_normalization",
@@ -34,7 +33,6 @@ __all__ = [
     "freeze_batch_normalization",
     "freeze_layers",
     "image_presets",
-    "keras_cache",
     "last_block",
     "names",
     "preset_side",

@@ -88,19 +88,9 @@ class WeightsPackage:
         return WeightsSource(False, text, path, self.name)
 
 
-def keras_cache() -> Path:
-    """Folder of the weights that Keras downloads.
-
-    Example:
-        >>> keras_cache().name
-        'models'
-    """
-    return Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser() / "models"
-
-
 def cached_source(file: str) -> WeightsSource:
     """Where weights are that Keras downloads to a file in its cache, or where to put them."""
-    path = keras_cache() / file
+    path = Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser() / "models" / file
     if path.is_file():
         return WeightsSource(True, f"in {path}", path)
     text = f"Keras downloads them; without the internet, put the file at {path}"

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 import keras
 import numpy as np
@@ -84,9 +83,6 @@ def _refuse_bombs(path):
         if unpacked > path.stat().st_size:
             raise ValueError(f"{path}: its records claim more bytes than the file has.")
 
-
-CONVERTIBLE = get_args(Convertible)
-"""The backbones whose PyTorch weights `convert_weights` takes."""
 
 _NORMALIZATION = {
     "weight": "gamma",

@@ -1,5 +1,9 @@
 """`gsp-tf backbones`: the networks and their weights."""
 
+from typing import get_args
+
+from gsp_tf._names import Convertible
+
 
 def command(names: list[str] = ()):
     """List the networks and where their weights come from.
@@ -50,6 +54,6 @@ def _weights(name):
     source = backbones.weights_source(name)
     if source is not None:
         return f"{', '.join(backbones.pretrained(name))} {source.text}"
-    if name in backbones.CONVERTIBLE:
+    if name in get_args(Convertible):
         return "a .weights.h5 file, which gsp-tf convert-weights makes from PyTorch's"
     return "a .weights.h5 file"

@@ -36,8 +36,7 @@ def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) 
         clusters and classes are the same partition, as for a single class.
 
     Raises:
-        ValueError: if embeddings are not finite or not `(N, D)`, do not have one label each, or the
-            seed is out of range.
+        ValueError: if arrays do not fit, or the seed is out of range.
         TypeError: if labels are not integers.
 
     Example:

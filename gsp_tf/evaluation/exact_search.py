@@ -131,8 +131,7 @@ def nearest_neighbours(
         indices `(Q, k)` int64 into the references, nearest first, and distances `(Q, k)` float32.
 
     Raises:
-        ValueError: if embeddings are not finite or not `(N, D)`, dimensions differ, `k` is out of
-            range, or the metric is unknown.
+        ValueError: if arrays do not fit, `k` is out of range, or the metric is unknown.
 
     Example:
         >>> indices, distances = nearest_neighbours([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], k=2)

@@ -35,7 +35,7 @@ def expand_queries(
         float32 `(Q, D)`, of length 1.
 
     Raises:
-        ValueError: if embeddings are not finite or differ in dimension, or n or α is out of range.
+        ValueError: if arrays do not fit, or n or α is out of range.
 
     Example:
         >>> expand_queries([[1.0, 0.0]], [[0.6, 0.8], [-1.0, 0.0]], neighbours=1).round(2)

@@ -45,9 +45,8 @@ def embedding_density(
         or NaN if `intra` is 0 too.
 
     Raises:
-        ValueError: if embeddings are not finite or not `(N, D)`, there is not one label per
-            embedding, there are fewer than two classes, no class has two images, or the distance is
-            unknown.
+        ValueError: if arrays do not fit, there are fewer than two classes, no class has two images,
+            or the distance is unknown.
         TypeError: if labels are not integers.
 
     Example:

@@ -38,8 +38,8 @@ class KReciprocalSearch:
         weight: share of the original distance in [0, 1], λ in the paper.
 
     Raises:
-        ValueError: if embeddings are not finite or differ in dimension, there are not more than
-            `k1` images, k1 or k2 is below 1, k2 exceeds k1, or the weight is not in [0, 1].
+        ValueError: if arrays do not fit, there are not more than `k1` images, k1 or k2 is below 1,
+            k2 exceeds k1, or the weight is not in [0, 1].
 
     Example:
         >>> embeddings = [[0.0], [1.0], [2.5], [9.0], [9.5], [4.0]]

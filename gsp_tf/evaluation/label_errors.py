@@ -69,8 +69,8 @@ def label_votes(
         `LabelVotes`.
 
     Raises:
-        ValueError: if embeddings are not finite or not `(N, D)`, there is not one label per
-            embedding, there is a single class, k is out of range, or the metric is unknown.
+        ValueError: if arrays do not fit, there is a single class, k is out of range, or the metric
+            is unknown.
         TypeError: if labels are not integers.
 
     Example:

@@ -315,9 +315,8 @@ class PairDistances:
         num_positive_classes: number of classes with two embeddings or more.
 
     Raises:
-        ValueError: if embeddings are not finite or not `(N, D)`, there is not one label per
-            embedding, there is a single class, no class has two embeddings, or the metric is
-            unknown.
+        ValueError: if arrays do not fit, there is a single class, no class has two embeddings, or
+            the metric is unknown.
         TypeError: if labels are not integers.
 
     Example:

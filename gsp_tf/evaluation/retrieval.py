@@ -337,9 +337,8 @@ def retrieval_metrics(
         the number left out because no reference is a positive.
 
     Raises:
-        ValueError: if embeddings are not finite or not `(N, D)`, shapes do not match, only one of
-            references and reference_labels is given, K < 1, the metric is unknown, no query has a
-            positive, or all references are of one class, for then every order of them is right.
+        ValueError: if arrays do not fit, K < 1, the metric is unknown, no query has a positive, or
+            all references are of one class, for then every order of them is right.
         TypeError: if labels or K are not integers.
 
     Example:

@@ -39,8 +39,8 @@ def zero_shot_prediction(
         guessing among the classes of the half.
 
     Raises:
-        ValueError: if the shapes do not match, values are not finite, there are fewer than two
-            classes, or `num_splits` or `ridge` is out of range.
+        ValueError: if arrays do not fit, there are fewer than two classes, or `num_splits` or
+            `ridge` is out of range.
         TypeError: if the arrays are not real numbers, or labels are not integers.
 
     Example:

@@ -59,7 +59,7 @@ def _side(network, wanted):
 def why_random(backbone, side):
     """That a network starts from random weights, and which weights it could start from."""
     if backbone.name == _FROM_SCRATCH:
-        return f"from random weights: no ImageNet weights in {backbones.keras_cache()} or from pip"
+        return "from random weights: no ImageNet weights in the cache of Keras or from pip"
     source = backbones.weights_source(backbone.name, side, backbone.preset)
     if source is None:
         return "from random weights: no pretrained ones come with it"

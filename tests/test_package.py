@@ -88,16 +88,6 @@ def test_the_sdist_holds_what_a_reader_wants(sdist):
     assert "pyproject.toml" in names
 
 
-def test_the_readme_is_rendered_before_a_release():
-    done = subprocess.run(
-        ["make", "--dry-run", "package"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    commands = done.stdout.splitlines()
-    (twine,) = (place for place, line in enumerate(commands) if "twine check" in line)
-    assert "python -m readme_renderer README.md" in commands[twine + 1]
-    assert "readme-renderer[md]" in (ROOT / "requirements-package.txt").read_text("utf-8")
-
-
 def test_one_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)[1]

@@ -141,10 +141,7 @@ def test_the_name_of_several_files(write):
     ("text", "message"),
     [
         ("pooling: {sharpness: 3}", "sharpness"),
-        (
-            "training: {epochs: -1}",
-            "training.epochs must be an integer from 0 to 2,147,483,647, received -1",
-        ),
+        ("training: {epochs: -1}", "training.epochs must be an integer from 0 to 2,147,483,647"),
         ("trainer: ccp", "training.patience must be null with trainer=ccp"),
         ("loss_weights: {first: 1.0}", "loss_weights must be of none with head=null"),
         (
@@ -152,10 +149,7 @@ def test_the_name_of_several_files(write):
             "loss_weights: {third: 1.0}",
             "loss_weights must be of first and second with head.name=coded_residual, received",
         ),
-        (
-            "{head: {name: dense_branches}, loss_weights: {first: -1.0}}",
-            "loss_weights must be a mapping of names to numbers of 0 or more and .*, received -1",
-        ),
+        ("{head: {name: dense_branches}, loss_weights: {first: -1.0}}", "loss_weights must be a"),
         ("training: {schedule: null}", "training.schedule must have fields, received null"),
         ("seed: 3\ndata:", "data must have fields, received null"),
         ("x: [1", "did not find expected"),
@@ -191,17 +185,14 @@ def test_the_name_of_several_files(write):
         ("training: {epoch: 3}", "training.epoch is not a field; did you mean epochs"),
         ("miner: {epsilon: 0.1}", "miner.name is missing; there are angular, .*distance_w"),
         ("backbone: {lora: {alpha: 2}}", "lora.alpha must be null without a backbone.lora.rank"),
-        (
-            "backbone: {freeze: [conv2d], lora: {rank: 2}}",
-            "backbone.freeze must be empty with backbone.lora.rank above 0",
-        ),
+        ("backbone: {freeze: [conv2d], lora: {rank: 2}}", "backbone.freeze must be empty with"),
         (
             "training: {optimizer: sgd, optimizer_arguments: {momentun: 0.5}}",
             "optimizer_arguments.momentun is not an argument of sgd; did you mean momentum",
         ),
         (
             "training: {optimizer_arguments: {weight_decay: 0.5}}",
-            "optimizer_arguments.weight_decay is not an argument of adam; there are beta_1, eps",
+            "optimizer_arguments.weight_decay",
         ),
     ],
 )
@@ -252,19 +243,13 @@ def test_train_reads_several_files(write, tmp_path, monkeypatch, capsys):
         ({"weight_decay_exclusions": ["bias"]}, "must be empty without a training.weight_decay or"),
         ({"optimizer": "lion", "beta_2": 0.99}, "optimizer=lion; it is for adam and adamw"),
         ({"warmup_steps": 1000}, "warmup_steps must be below the 1000 steps after the warm-up"),
-        (
-            {"warmup_steps": 1, "schedule": ScheduleRecipe("plateau")},
-            "warmup_steps must be 0 with training.schedule.name=plateau",
-        ),
+        ({"warmup_steps": 1, "schedule": ScheduleRecipe("plateau")}, "warmup_steps must be 0"),
         ({"gradient_accumulation_steps": 3}, "must be a divisor of training.steps_per_epoch, 100"),
         (
             {"optimizer": "schedule_free_adamw", "schedule": ScheduleRecipe("cosine")},
             "schedule.name must be constant with training.optimizer=schedule_free_adamw",
         ),
-        (
-            {"optimizer": "schedule_free_adamw", "ema_momentum": 0.9},
-            "ema_momentum must be 0 with training.optimizer=schedule_free_adamw",
-        ),
+        ({"optimizer": "schedule_free_adamw", "ema_momentum": 0.9}, "ema_momentum must be 0 with"),
         (
             {"learning_rate": 1e-5, "schedule": ScheduleRecipe(minimum=1e-4)},
             "minimum must be at most training.learning_rate, 1e-05, received 0.0001",

@@ -22,24 +22,9 @@ from gsp_tf.runs.model import build_embedder
     [
         ("bn_inception", "imagenet", ValueError, "must be None or the path of a .weights.h5"),
         ("resnet50", "a.h5", ValueError, "must be None or \"imagenet\" or the path .* 'a.h5'"),
-        (
-            "resnet50",
-            "none.weights.h5",
-            FileNotFoundError,
-            "There is no weights file .*none.weights.h5",
-        ),
-        (
-            "resnet20",
-            "conv4.weights.h5",
-            ValueError,
-            "conv4.weights.h5 does not fit the backbone 'resnet20'",
-        ),
-        (
-            "conv4",
-            "broken.weights.h5",
-            ValueError,
-            "broken.weights.h5 does not fit the backbone 'conv4'",
-        ),
+        ("resnet50", "none.weights.h5", FileNotFoundError, "There is no weights file"),
+        ("resnet20", "conv4.weights.h5", ValueError, "conv4.weights.h5 does not fit the backbone"),
+        ("conv4", "broken.weights.h5", ValueError, "broken.weights.h5 does not fit the backbone"),
     ],
 )
 def test_weights_that_do_not_fit(tmp_path, monkeypatch, name, weights, error, message):

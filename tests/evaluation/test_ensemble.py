@@ -120,10 +120,7 @@ OTHER_MODELS = "must be of the same models"
     ("arguments", "message"),
     [
         (([], PAIRS), "at least one model for every fold"),
-        (
-            ([[np.eye(4)], []], PAIRS),
-            r"at least one model for every fold; received \[1, 0\] models",
-        ),
+        (([[np.eye(4)], []], PAIRS), r"at least one model for every fold; received \[1, 0\]"),
         (([[np.eye(4), np.eye(3)]], PAIRS), r"of the same images; received \[3, 4\] rows"),
         (([[np.full((4, 2), np.nan)]], PAIRS), r"queries\[0\]\[0\] must be finite"),
         (([[EYES[2], EYES[3]]], PAIRS, [[EYES[3], EYES[2]]], PAIRS), OTHER_MODELS),

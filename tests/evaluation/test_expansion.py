@@ -47,18 +47,9 @@ def test_refuses_what_makes_no_sense():
     embeddings, _ = clusters(30)
     for function, message in [
         (lambda: expand_queries(embeddings, alpha=-1), "alpha must be at least 0 .* received -1"),
-        (
-            lambda: expand_queries(embeddings, neighbours=30),
-            "neighbours must be between 1 and 29; rec",
-        ),
-        (
-            lambda: expand_queries(embeddings[:3], embeddings[:2]),
-            "neighbours .* 1 and 2; received 10",
-        ),
-        (
-            lambda: augment_database(embeddings, 0),
-            "neighbours must be between 1 and 29; received 0",
-        ),
+        (lambda: expand_queries(embeddings, neighbours=30), "neighbours must be between 1 and"),
+        (lambda: expand_queries(embeddings[:3], embeddings[:2]), "neighbours .* 1 and 2"),
+        (lambda: augment_database(embeddings, 0), "neighbours must be between 1 and 29; received"),
         (lambda: augment_database(np.full((3, 2), np.inf)), "queries must be finite"),
         (lambda: PCAWhitening(np.ones((4, 3))), "The 4 embeddings are all the same"),
         (lambda: PCAWhitening(embeddings)(embeddings, 9), "dim must be between 1 and 8, .* 9"),

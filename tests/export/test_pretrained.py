@@ -176,30 +176,6 @@ def test_the_card_of_an_untrained_model_claims_no_training(published, ended, say
     assert "best until then" not in card and "Best epoch" not in card
 
 
-@pytest.mark.parametrize(
-    ("ended", "says"),
-    [
-        (
-            {"best_epoch": 2},
-            "Best epoch 2 of 3; 0 is before training. Validation MAP@R is 40.0 %",
-        ),
-        ({"best_epoch": 3}, " The last epoch is the best one: longer training may give more. The"),
-        (
-            {"best_epoch": 3, "status": "interrupted"},
-            "Training was interrupted after 3 epochs; the model is the best until then. Best ",
-        ),
-    ],
-)
-def test_the_card_says_which_epoch_is_the_best(published, ended, says):
-    metadata, recipe = ExportMetadata.read(published), load_recipe(published / "recipe.yaml")
-    values = {"best_val_map_at_r": 0.4, "untrained": {"val_map_at_r": 0.1}}
-    metrics = {**metadata.metrics, "status": "finished", "epochs": 3, **values, **ended}
-    card = model_card(dataclasses.replace(metadata, metrics=metrics), recipe, None, "me/birds")
-    assert says in card and "and 10.0 % in epoch 0." in card
-    is_last = metrics["best_epoch"] == 3 and metrics["status"] == "finished"
-    assert ("The last epoch is the best one" in card) == is_last
-
-
 def test_commands_take_a_published_folder_as_a_run(published, images, tmp_path, command):
     folder = shutil.copytree(published, tmp_path / "birds")
     assert command("embed", folder, images)[0] == 0

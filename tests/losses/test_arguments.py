@@ -86,10 +86,7 @@ def test_wrappers_refuse_losses_that_are_no_function_of_similarities(wrapper, lo
         (partial(ContrastiveLoss, distance="L2"), "one of euclidean, squared_euclidean, angular"),
         (partial(LpDistance, p=0.5), "at least 1, and power .* received p=0.5"),
         (partial(FastAPLoss, normalize=False), "cover unit vectors, received normalize=False"),
-        (
-            partial(ContrastiveLoss, reduction="max"),
-            "reduction must be one of mean, .* received 'max'",
-        ),
+        (partial(ContrastiveLoss, reduction="max"), "reduction must be one of mean, .* received"),
         (partial(TripletSemiHardLoss, reduction="none"), "takes no reduction='none'"),
         (partial(Reduction, "mean", [1, -1]), r"not negative; received \(1, -1\)"),
         (
@@ -103,10 +100,7 @@ def test_wrappers_refuse_losses_that_are_no_function_of_similarities(wrapper, lo
         (partial(Reduction, "mean", None, (2, 1)), r"a smaller and a larger number.* \(2, 1\)"),
         (partial(ContrastiveLoss, embedding_regularizer=3), "must be a regulariser such as Lp.* 3"),
         (partial(ArcFaceLoss, 2, proxies_regularizer="l2"), "regulariser such as Lp.* 'l2'"),
-        (
-            partial(CrossBatchMemory, NO_NUMBER, 9),
-            r"Memory takes a loss that gives one number, rec",
-        ),
+        (partial(CrossBatchMemory, NO_NUMBER, 9), r"Memory takes a loss that gives one number"),
         (partial(VirtualClass, REGULARIZED), "Give embedding_regularizer to VirtualClass, and not"),
         (partial(VirtualClass, EUCLIDEAN), "mixes unit vectors, and takes a proxy loss of cosine"),
         (partial(AdaFaceLoss, 3, reduction=Reduction("mean", [1])), "of the 3 classes, received 1"),
@@ -118,14 +112,8 @@ def test_wrappers_refuse_losses_that_are_no_function_of_similarities(wrapper, lo
         (partial(NHardMiner, 0), "positive_ranks must be a number of at least 1, .* received 0"),
         (partial(NHardMiner, 1, (3, 2)), r"negative_ranks must be .* received \(3, 2\)"),
         (partial(LpRegularizer, -1.0), "weight must not be negative, received -1.0"),
-        (
-            partial(LpRegularizer, p=0.5),
-            "at least 1, and power finite and positive, received p=0.5",
-        ),
-        (
-            partial(SparseCentersRegularizer, 1.0, 1),
-            "centers_per_class must be at least 2, received 1",
-        ),
+        (partial(LpRegularizer, p=0.5), "at least 1, and power finite and positive, received"),
+        (partial(SparseCentersRegularizer, 1.0, 1), "centers_per_class must be at least 2"),
         (partial(ContrastiveLoss, miner="hard"), "miner must be a miner such as .* 'hard'"),
         (partial(ContrastiveLoss, miner=PAIR_LOSS), "miner must be a miner such as .*Contrastive"),
         (partial(DistanceWeightedMiner, 0.0, 1.4), "0 < cutoff < nonzero_loss_cutoff, received"),
@@ -150,10 +138,7 @@ def test_wrappers_refuse_losses_that_are_no_function_of_similarities(wrapper, lo
         (partial(MultiLevelDistanceRegularization, PAIR_LOSS, -1.0), "weight must not be negative"),
         (partial(MultiLevelDistanceRegularization, PAIR_LOSS, 1.0, ()), "at least one level"),
         (partial(ProxyPairsLoss, PROXY_LOSS, 2), "takes a pair loss"),
-        (
-            partial(ProxyPairsLoss, PAIR_LOSS, 2, 0),
-            "proxies_per_class must be at least 1, received 0",
-        ),
+        (partial(ProxyPairsLoss, PAIR_LOSS, 2, 0), "proxies_per_class must be at least 1"),
         (partial(GroupedLoss, GroupDiversityLoss(), 3), "takes a pair loss .* <.*GroupDiversity"),
         (partial(GroupedLoss, PAIR_LOSS, 0), "num_groups must be at least 1, received 0"),
         (partial(GroupedLoss, PAIR_LOSS, 3, diversity=PAIR_LOSS), "must be a GroupDiversityLoss"),

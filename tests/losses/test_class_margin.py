@@ -6,7 +6,6 @@ from loss_examples import with_weights
 
 from gsp_tf.losses import (
     ClassMarginLoss,
-    DistanceWeightedMiner,
     LpDistance,
     MarginLoss,
     Reduction,
@@ -75,19 +74,6 @@ def test_one_boundary_and_one_mean_over_pairs(nu):
         np.array([1.1]),
         atol=1e-8,
     )
-
-
-@pytest.mark.parametrize("miner", [None, DistanceWeightedMiner(seed=3)])
-def test_starts_as_the_margin_loss(miner):
-    labels, embeddings = batch()
-    config = keras.saving.serialize_keras_object(miner)
-    twin = keras.saving.deserialize_keras_object(config)
-    loss = ClassMarginLoss(3, 0.4, 0.875, miner=miner, dtype="float64")
-    loss.build((None,), (None, 4))
-    value, gradient, _ = value_and_gradients(loss, labels, embeddings)
-    expected = value_and_gradient(MarginLoss(0.4, 0.875, miner=twin), labels, embeddings)
-    assert value == pytest.approx(float(expected[0]), rel=1e-12)
-    np.testing.assert_allclose(gradient, expected[1], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("mean_over_pairs", [False, True])

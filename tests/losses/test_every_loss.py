@@ -153,15 +153,6 @@ def test_a_step_in_chunks_is_one_with_the_whole_batch(name):
         np.testing.assert_allclose(our, their, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("step", ["fit", "evaluate", "test_on_batch", "train_on_batch"])
-def test_weights_are_named_by_every_first_step(step):
-    loss = MAKERS["ProxyAnchorLoss"]()
-    model = plain_model(loss)
-    model.compile("sgd", loss=loss)
-    with pytest.raises(ValueError, match=r"MetricLearner\(model, loss\)"):
-        getattr(model, step)(EMBEDDINGS, LABELS)
-
-
 @pytest.mark.parametrize("form", ["list", "dict", "deserialized", "loaded", "weighted"])
 def test_weights_are_named_however_the_loss_gets_there(form, tmp_path):
     loss = MAKERS["ProxyAnchorLoss"]()

@@ -1,10 +1,8 @@
 import itertools
 
-import keras
 import numpy as np
 import pytest
-from gradients import EAGERLY, assert_equals_differences, compiled, value_and_gradient
-from loss_examples import for_any_size
+from gradients import assert_equals_differences, compiled, value_and_gradient
 
 from gsp_tf.losses import GroupDiversityLoss
 
@@ -41,29 +39,6 @@ def test_order_of_images_and_groups_and_lengths_do_not_matter():
     embeddings, loss = random_groups(), GroupDiversityLoss()
     moved = embeddings[[2, 0, 4, 1, 3]][:, [1, 2, 0]] * np.array([0.1, 3.0, 70.0])[:, None]
     assert float(loss(None, moved)) == pytest.approx(float(loss(None, embeddings)), rel=1e-9)
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_compiled_for_any_batch_size(jit_compile):
-    loss = GroupDiversityLoss()
-    run = for_any_size(lambda x: loss(None, x), ((None, 3, 4), "float32"), jit_compile=jit_compile)
-    for rows in (5, 2):
-        embeddings = random_groups((rows, 3, 4)).astype("float32")
-        assert float(run(embeddings)) == pytest.approx(float(loss(None, embeddings)), rel=1e-5)
-
-
-def test_training_drives_the_groups_apart():
-    model = keras.Sequential(
-        [keras.Input((6,)), keras.layers.Dense(12), keras.layers.Reshape((3, 4))]
-    )
-    model.compile(keras.optimizers.Adam(0.02), loss=GroupDiversityLoss(), jit_compile=not EAGERLY)
-    features = np.random.default_rng(0).normal(size=(32, 6))
-    history = [model.train_on_batch(features, np.zeros(32, int)) for _ in range(30)]
-    assert history[-1] < 0.2 * history[0]
-    embeddings = model.predict(features, verbose=0)
-    embeddings /= np.linalg.norm(embeddings, axis=-1, keepdims=True)
-    similarities = embeddings @ embeddings.transpose(0, 2, 1)
-    assert np.quantile(similarities[:, [0, 0, 1], [1, 2, 2]], 0.9) < 0.6
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (4,), (2, 2, 2, 2)])

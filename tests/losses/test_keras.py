@@ -38,18 +38,6 @@ def test_labels_keep_their_digits(jit_compile, column):
         assert history[0] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.tensorflow
-def test_labels_of_a_dataset_keep_their_digits():
-    import tensorflow as tf
-
-    labels, features = batch()
-    model, loss = embedding_model(5), losses.ContrastiveLoss(0.0, 1.5)
-    model.compile("sgd", loss=loss, jit_compile=False)
-    expected = float(loss(labels, model(features)))
-    data = tf.data.Dataset.from_tensor_slices((features, 2**24 + labels[:, None])).batch(8)
-    assert model.fit(data, verbose=0).history["loss"][0] == pytest.approx(expected, rel=1e-5)
-
-
 def nearest_neighbour_accuracy(embeddings, labels):
     distances = cdist(embeddings, embeddings, "cosine") + 1e9 * np.eye(len(labels))
     return np.mean(labels[distances.argmin(1)] == labels)
@@ -93,16 +81,6 @@ def test_refuses_sample_weights(weights):
     model.compile(optimizer="sgd", loss=losses.ContrastiveLoss(), jit_compile=not EAGERLY)
     with pytest.raises(ValueError, match="takes no sample_weight"):
         model.fit(features, labels, verbose=0, **weights)
-
-
-def test_debug_mode_refuses_labels_that_are_not_whole():
-    labels, features = batch()
-    model = embedding_model(5)
-    model.compile(optimizer="sgd", loss=losses.ContrastiveLoss(), run_eagerly=True)
-    whole = model.evaluate(features, labels.astype("float32"), verbose=0)
-    assert whole == model.evaluate(features, labels, verbose=0)
-    with pytest.raises(ValueError, match=r"whole numbers, received \d.25"):
-        model.fit(features, labels + 0.25, verbose=0)
 
 
 @pytest.mark.parametrize(

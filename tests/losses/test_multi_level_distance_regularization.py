@@ -1,7 +1,6 @@
-import keras
 import numpy as np
 import pytest
-from gradients import assert_equals_differences, compiled, recorded, value_and_gradients, value_of
+from gradients import assert_equals_differences, value_and_gradients, value_of
 from scipy.spatial.distance import pdist
 
 from gsp_tf.losses import ContrastiveLoss, MultiLevelDistanceRegularization, TripletLoss
@@ -86,21 +85,3 @@ def test_unit_of_length_does_not_matter(factor):
         gradients.append(length * gradient)
     assert values[1] == pytest.approx(values[0], rel=1e-9)
     np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-7, atol=1e-12)
-
-
-def test_training_moves_the_distances_to_the_levels():
-    # With a margin of 0, and no two labels alike, only the regularisation costs anything.
-    loss = MultiLevelDistanceRegularization(
-        ContrastiveLoss(negative_margin=0.0), levels=[-1.0, 1.0], dtype="float64"
-    )
-    _, embeddings = batches([12], columns=8)[0]
-    embeddings = keras.ops.convert_to_tensor(embeddings)
-    loss.build((None,), (None, 8))
-    states = loss.non_trainable_variables
-    run = compiled(lambda x: recorded(loss, np.arange(12), x), False, states)
-    values = []
-    for _ in range(100):
-        value, gradient, _ = run(embeddings)
-        embeddings = embeddings - 4.0 * gradient
-        values.append(float(value))
-    assert np.mean(values[-10:]) < 0.5 * values[0]

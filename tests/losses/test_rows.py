@@ -4,7 +4,6 @@ import pytest
 from gradients import BACKEND, compiled, examples, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_examples import for_any_size
 
 from gsp_tf.losses._rows import fold_marked, smallest_above, weight_at, weight_below
 
@@ -119,17 +118,6 @@ def test_every_mark_is_visited_once_from_the_left(rows, columns, seed):
     steps, when, _ = visits(marked)
     np.testing.assert_array_equal(when, np.where(marked, np.cumsum(marked, axis=1), 0))
     assert int(steps) == marked.sum(axis=1).max()
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_compiled_with_and_without_known_sizes(jit_compile):
-    marked = np.array([[True, False, True, True], [False, True, False, False]])
-    run = compiled(visits, jit_compile)
-    unknown = for_any_size(visits, ((None, None), "bool"), jit_compile=jit_compile)
-    for function in (run, unknown):
-        steps, when, columns_of_first_row = function(marked)
-        assert int(steps) == 3 and int(columns_of_first_row) == 0 + 2 + 3
-        np.testing.assert_array_equal(when, [[1, 0, 2, 3], [0, 1, 0, 0]])
 
 
 def test_no_gradient_flows():

@@ -3,8 +3,7 @@
 import pytest
 
 from gsp_tf.recipe import ProtocolRecipe, Recipe
-from gsp_tf.runs import best_epoch_note, stop_note
-from gsp_tf.runs._baselines import ending_notes
+from gsp_tf.runs import best_epoch_note
 
 VALUES = {
     "best_val_map_at_r": 0.452,
@@ -47,27 +46,3 @@ def test_epochs_that_are_not_known_are_not_claimed():
     # A process was killed while it continued: the numbers are those of the training before.
     assert best_epoch_note(Recipe(), FINISHED | {"status": "running"}) is None
     assert best_epoch_note(Recipe(), FINISHED | {"best_epoch": None}).startswith("No epoch was")
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"status": "interrupted"}, "Training was interrupted after 15 epochs; the model is the"),
-        ({"status": "failed", "epochs": 1}, "Training failed after 1 epoch; the model is the best"),
-        ({"status": "running"}, "Training was stopped before its end; the model is the best until"),
-        (
-            {"status": "diverged", "diverged_at": [16, 2]},
-            "Training diverged after 15 epochs (the loss was not finite in epoch 16, step 2); the",
-        ),
-        (
-            {"status": "interrupted", "best_epoch": None},
-            "Training was interrupted after 15 epochs.",
-        ),
-    ],
-)
-def test_every_stop_is_said(change, said):
-    metrics = FINISHED | change
-    assert stop_note(metrics).startswith(said)
-    assert ending_notes(Recipe(), metrics)[0] == stop_note(metrics)
-    assert stop_note(metrics) not in ending_notes(Recipe(), metrics | {"gain": {}})
-    assert stop_note(FINISHED) is stop_note({}) is None

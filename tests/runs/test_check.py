@@ -151,15 +151,9 @@ def test_all_that_would_run(check, tmp_path_factory):
     ("options", "message"),
     [
         (["--backbone.name", "mit_b1", "--data.image_size", "32"], 'pip install ".[hub]"'),
-        (["--backbone.name", "vgg"], "Unknown backbone 'vgg'"),
         (["--backbone.weights", "imagenet"], "weights of backbone 'conv4' must be None or"),
-        (
-            ["--data.classes_per_batch", "23"],
-            "must be at most 22, received 23: 22 classes train of 47;",
-        ),
+        (["--data.classes_per_batch", "23"], "must be at most 22, received 23: 22 classes train"),
         (["--trainer", "ccp", "--training.patience", "null", "--loss.name", "proxy_nca"], "pair"),
-        (["--data.path", "nowhere", "--data.download", "true"], "training would download it"),
-        (["--training.learning_rate_multipliers", "{centres: 2}"], "['centres'] match none"),
     ],
 )
 def test_what_is_missing(check, monkeypatch, options, message):

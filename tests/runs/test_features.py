@@ -6,7 +6,7 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
-from digit_runs import eagerly, run_command
+from digit_runs import eagerly
 from keras.ops import convert_to_numpy
 
 from gsp_tf import data
@@ -238,17 +238,6 @@ def test_bad_maps_are_refused(tmp_path):
 def test_recipes_without_a_fixed_view_or_a_frozen_part_are_refused(write_recipe, options, message):
     with pytest.raises(ValueError, match=f"data.feature_cache must be {message}"):
         load_recipe(write_recipe(SECTIONS), ["--data.feature_cache", "features", *options])
-
-
-def test_a_layer_that_does_not_split_the_network_is_named(write_recipe, tmp_path, capsys):
-    command = ["check", write_recipe(SECTIONS), "--run", tmp_path / "run"]
-    assert run_command(*command, "--backbone.frozen_to", "conv2d") == 1
-    assert "there are block_1, block_2, received 'conv2d'" in capsys.readouterr().out
-    assert run_command(*command, "--data.feature_cache", tmp_path / "maps") == 0
-    printed = capsys.readouterr().out
-    assert "frozen up to block_2" in printed and f"features in {tmp_path / 'maps'}" in printed
-    assert "4 x 4 x 64, 2,048 bytes in float16" in printed
-    assert not (tmp_path / "maps").exists()
 
 
 def test_the_frozen_part_stays_frozen():

@@ -247,20 +247,3 @@ def test_a_linear_head_may_do_as_well():
     assert "computed from the training images it is 46.7 %, a difference of +3.3 [" in said
     del metrics["gain_over_head"]
     assert frozen.gain_text(Recipe(), metrics).startswith("Training made retrieval better. MAP@R")
-
-
-def test_models_of_a_protocol_are_summed_up():
-    rises = [0.1, 0.2, 0.3]
-    labels, worse = [0, 1, 2], np.negative(rises)
-    better = entries(np.array(rises), labels, np.array([0.1, 0.1, 0.1]))
-    said = frozen.gain_texts(Recipe(), [better, better])
-    one = "+20.0 [+10.0, +30.0] points"
-    assert said == [
-        f"2 of 2 models are better than the frozen network: the differences are {one} to {one}.",
-        "2 of 2 models are better than the frozen network with a linear head: the differences are "
-        "+10.0 [+10.0, +10.0] points to +10.0 [+10.0, +10.0] points.",
-    ]
-    said = frozen.gain_texts(Recipe(), [better, entries(worse, labels)])
-    assert said[0].startswith("1 of 2 models") and "-20.0 [-30.0, -10.0] points to +20" in said[0]
-    assert len(said) == 3 and said[-1] == frozen.ADVICE
-    assert frozen.gain_texts(Recipe(), [{}, {}]) == []

@@ -197,18 +197,9 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        (
-            {"loss": ("triplet", {"temperature": 0.1})},
-            "loss.temperature is not an argument of triplet; there are margin, swap",
-        ),
-        (
-            {"loss": ("proxy_nca", {"temperature": "warm"})},
-            "loss.temperature must be a number, received warm",
-        ),
-        (
-            {"loss": ("triplet", {"normalize": 1})},
-            "loss.normalize must be true or false, received 1",
-        ),
+        ({"loss": ("triplet", {"temperature": 0.1})}, "loss.temperature is not an argument of"),
+        ({"loss": ("proxy_nca", {"temperature": "warm"})}, "loss.temperature must be a number"),
+        ({"loss": ("triplet", {"normalize": 1})}, "loss.normalize must be true or false"),
         ({"loss": ("proxy_nca", {"temperature": 0})}, "temperature must be positive, received 0"),
         (
             {"loss": ("triplet", {}), "loss_wrapper": ("cross_batch_memory", {})},
@@ -229,14 +220,8 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
             {"loss": ("triplet", {}), "loss_wrapper": ("matryoshka", {"dims": [8, 32]})},
             "last of loss_wrapper.dims must be embedding.dim=64, received .8, 32",
         ),
-        (
-            {"loss": ("vicreg", {})},
-            "loss.normalize must be true with loss.name=vicreg, because the embeddings of a recipe",
-        ),
-        (
-            {"loss": ("sim_siam", {})},
-            "data.images_per_class must be 2 with loss.name=sim_siam, which .*, received 4",
-        ),
+        ({"loss": ("vicreg", {})}, "loss.normalize must be true with loss.name=vicreg, because"),
+        ({"loss": ("sim_siam", {})}, "data.images_per_class must be 2 with loss.name=sim_siam"),
         (
             {"loss": ("proxy_nca", {}), "miner": ("multi_similarity", {})},
             "miner.name=multi_similarity chooses pairs, and loss.name=proxy_nca is not",

@@ -7,7 +7,7 @@ from digit_runs import eagerly, run_command
 from presets import write_preset
 
 from gsp_tf.data import load_folder
-from gsp_tf.recipe import BackboneRecipe, load_recipe
+from gsp_tf.recipe import load_recipe
 from gsp_tf.runs import (
     Run,
     build_embedder,
@@ -110,13 +110,6 @@ def test_kept_features_are_of_the_tokens(write_recipe, digits, tmp_path):
         inputs = FeatureInputs(recipe, build_embedder(recipe, channels=1))
         ((maps, _), *_) = inputs.evaluation_batches(load_splits(recipe).test)
         assert maps.shape[1:] == (number, 16)
-
-
-def test_a_folder_of_photographs_with_a_preset(digits):
-    chosen = choose_recipe(digits, backbone="hub", preset="dinov2_small")
-    expected = BackboneRecipe("hub", "pretrained", True, preset="dinov2_small")
-    assert chosen.backbone == expected and chosen.data.image_size == 224
-    assert "hub dinov2_small with the weights" in choices_text(chosen, load_folder(digits))
 
 
 def test_a_network_whose_batch_normalisation_cannot_be_frozen(digits, tmp_path):

@@ -330,13 +330,6 @@ def test_a_damaged_checkpoint_is_named(stopped, capsys):
         assert "checkpoint.npz is damaged, or is not a checkpoint" in capsys.readouterr().err
 
 
-def test_options_beside_resume_are_refused(tmp_path, capsys):
-    assert run("train", "--resume", tmp_path, "--seed", "3") == 1
-    assert "--resume takes the recipe of its run folder" in capsys.readouterr().err
-    assert run("train", "--resume", tmp_path) == 1
-    assert "it has no recipe.yaml" in capsys.readouterr().err
-
-
 def test_more_epochs_that_change_nothing_are_refused(
     trained, tmp_path, capsys, monkeypatch, without_tracing
 ):

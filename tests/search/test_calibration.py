@@ -88,26 +88,6 @@ def test_images_without_a_label_are_left_out(labelled, tmp_path):
         Embeddings.read(nothing).labelled()
 
 
-def test_what_cannot_be_read_is_refused(sources, tmp_path):
-    compressed = build_index(sources[0], tmp_path / "compressed", "ivf_sq8").path
-    with pytest.raises(ValueError, match="is compressed"):
-        calibrate(compressed, 0.01)
-    with pytest.raises(FileNotFoundError, match="gone does not exist"):
-        calibrate(tmp_path / "gone", 0.01)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run/recipe.yaml").write_text("name: run\n")
-    with pytest.raises(FileNotFoundError, match=r"does not exist. gsp-tf index .*run makes it"):
-        calibrate(tmp_path / "run/index", 0.01)
-
-
-def test_damaged_thresholds_are_refused(sources):
-    calibrate(sources[0], 0.01, num_resamples=5)
-    path = sources[0] / "thresholds.json"
-    edit_json(path, dim="8")
-    with pytest.raises(ValueError, match="thresholds.json is damaged: dim is '8'"):
-        Thresholds.read(path)
-
-
 @pytest.fixture(scope="module")
 def calibrated(prepared_run, tmp_path_factory):
     """A run with an index and thresholds."""

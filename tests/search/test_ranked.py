@@ -139,16 +139,6 @@ def test_verification_and_identification_of_any_source(clusters, sources, tmp_pa
     assert "60 queries of classes in the gallery and 30 of others" in capsys.readouterr().out
 
 
-def test_pairs_too_few_for_opis_keep_the_other_metrics(tmp_path, capsys):
-    embeddings = np.array([[0.0], [1.0], [3.0], [5.0]])
-    np.savez(tmp_path / "two.npz", embeddings=embeddings, labels=list("aabb"))
-    record = ranked(tmp_path, tmp_path / "two.npz", 0.5, command="verify")
-    assert record["auc"] == 0.9375 and "opis" not in record
-    printed = capsys.readouterr().out
-    assert "note: opis is left out. OPIS needs two distances between" in printed
-    assert "auc                   0.9375" in printed
-
-
 def test_a_gallery_with_cosine_distances_is_compared_by_them(clusters, sources, tmp_path, capsys):
     embeddings, classes, _ = clusters
     labels = [f"class {c}" for c in classes]
@@ -206,19 +196,6 @@ def test_images_of_an_unknown_camera_ignore_none(clusters, tmp_path):
     sources = {"query_sources": own, "reference_sources": np.where(cameras == 1, -1, cameras)}
     found = ranking_metrics(embeddings, classes, embeddings, classes, **sources)
     assert_written(record["all"], found)
-
-
-def test_a_run_with_a_gallery_of_its_own(clusters, sources, tmp_path, monkeypatch, capsys):
-    arrays = sources[0][2]
-    read = ranked_images(arrays, [sources[0][1]])
-    monkeypatch.setattr("gsp_tf.search.ranked_images", lambda *_, **__: read)
-    assert run_command("rank", arrays, "--classes-per-group", 2) == 1
-    assert "compares the queries with each other, and" in capsys.readouterr().err
-    record = ranked(tmp_path, arrays, 0.1, command="verify")
-    embeddings, classes, _ = clusters
-    pairs = PairDistances(np.tile(embeddings, (2, 1)), np.tile(classes, 2))
-    assert record["auc"] == pytest.approx(pairs.auc(), abs=1e-4)
-    assert record["num_positive"] == pairs.num_positive
 
 
 def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):

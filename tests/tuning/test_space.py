@@ -56,23 +56,14 @@ def test_a_search_from_files_and_texts(tmp_path):
     [
         ("{}", "The search has no field"),
         ("no/such/file.yaml", "'no/such/file.yaml' is neither a file nor a search such as"),
-        ("a: [1", "a: [1: while parsing a flow sequence"),
-        ("a: !!set {x}", "a recipe has no tags"),
         ("embedding.dim: 3", "The search of embedding.dim: expected a list of choices, such as"),
-        ("embedding.dim: []", "must be different values, at least one"),
         ("embedding.dim: [3, 3]", "must be different values"),
-        ("embedding.dim: {low: 3}", "such as [triplet, contrastive], or a range"),
         ("embedding.dim: {low: 3, hihg: 4}", "hihg is not a part of a range; did you mean high?"),
         ("embedding.dim: {low: 3, high: 3}", "low must be below high"),
-        ("embedding.dim: {low: x, high: 3}", "low, high and step must be numbers"),
         ("embedding.dim: {low: 0, high: .inf}", "both finite"),
         ("embedding.dim: {low: 0, high: 3, log: true}", "a range with log above 0"),
-        ("embedding.dim: {low: 1, high: 9, log: true, step: 2}", "without log"),
-        ("embedding.dim: {low: 1, high: 9, step: 0}", "step must be above 0, within the range"),
         ("{loss: [{name: triplet}], loss.margin: [1]}", "loss and loss.margin overlap"),
         ("data.split_seed: [1, 2]", "data.split_seed cannot be searched: it decides on which"),
-        ("data: [{image_size: 3}]", "data cannot be searched: it decides on which images"),
-        ("protocol.fold: [1, 2]", "protocol.fold cannot be searched"),
     ],
 )
 def test_refused_searches(source, message):
@@ -84,10 +75,7 @@ def test_refused_searches(source, message):
     ("fields", "message"),
     [
         ({"embeding.dim": [3]}, "The search of embeding.dim cannot try 3: embeding is not a field"),
-        (
-            {"embedding.dim": {"low": 0, "high": 8}},
-            "cannot try 0: embedding.dim must be an integer",
-        ),
+        ({"embedding.dim": {"low": 0, "high": 8}}, "cannot try 0: embedding.dim must be an"),
         ({"loss.name": ["triplt"]}, "cannot try 'triplt': loss.name must be one of"),
         ({"loss.margin": [0.1]}, "loss.margin is not an argument of contrastive"),
     ],

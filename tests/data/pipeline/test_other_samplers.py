@@ -169,22 +169,10 @@ LABELS = np.repeat(np.arange(4), 2)
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: SuperClassSampler(LABELS, list("aab"), 1, 1, 2, 0),
-            "received 3 for labels from 0 to 3",
-        ),
-        (
-            lambda: SuperClassSampler(LABELS, list("aaab"), 1, 2, 2, 0),
-            "fewer than .*=2 classes: b. Drop",
-        ),
-        (
-            lambda: SuperClassSampler(LABELS, list("aabb"), 3, 1, 2, 0),
-            "super-classes, 2, and .* 3 and 1",
-        ),
-        (
-            lambda: NearestClassSampler(LABELS, [[0]], 2, 2, 0),
-            r"below N=8; received shape \(1, 1\)",
-        ),
+        (lambda: SuperClassSampler(LABELS, list("aab"), 1, 1, 2, 0), "received 3 for labels from"),
+        (lambda: SuperClassSampler(LABELS, list("aaab"), 1, 2, 2, 0), "fewer than .*=2 classes"),
+        (lambda: SuperClassSampler(LABELS, list("aabb"), 3, 1, 2, 0), "super-classes, 2, and"),
+        (lambda: NearestClassSampler(LABELS, [[0]], 2, 2, 0), r"below N=8; received shape"),
         (
             lambda: NearestClassSampler(LABELS, [[0]] * 8, 2, 2, 0, min_distance=0.1),
             r"distances of the shape of the neighbours, \(8, 1\); received None",

@@ -11,7 +11,6 @@ import pytest
 from embedded import random_embeddings, write_embeddings
 from PIL import Image
 
-from gsp_tf.evaluation import truncated
 from gsp_tf.recipe import load_recipe
 from gsp_tf.search import (
     DuplicateDistance,
@@ -22,11 +21,9 @@ from gsp_tf.search import (
     build_index,
     calibrate,
     calibrate_on_copies,
-    embed_images,
     find_duplicates,
 )
 from gsp_tf.search.cleaning import _images
-from gsp_tf.search.tables import vectors_of
 
 NEAR = 0.035  # altered copies are up to 0.022 away, other images 0.060 or more
 
@@ -235,23 +232,6 @@ def test_the_distance_is_measured_on_altered_copies_and_kept(
     assert found.distance == pytest.approx(nearest[1:].min(), rel=1e-3)
     with pytest.raises(ValueError, match="Only 5 images can be read, too few"):
         calibrate_on_copies(colours_run, files[:5], embeddings[:5])
-
-
-def test_the_distance_of_prefixes_is_measured_on_prefixes_of_the_copies(
-    colours, colours_run, tmp_path, command
-):
-    embedded = embed_images(colours_run, [colours], tmp_path / "embedded")
-    index = build_index(embedded, tmp_path / "index", dim=7)
-    out = ["--run", colours_run, "--out", tmp_path / "out"]
-    code, printed, errors = command("dedup", index.path, *out)
-    assert code == 0 and "altered copies: JPEG of quality 50 100 %" in printed, errors
-    measured = DuplicateDistance.read(tmp_path / "out" / "distance.json")
-    cut = truncated(np.concatenate([vectors_of(shard) for shard in embedded.shards()]), 7)
-    between = np.linalg.norm(cut[:, None] - cut, axis=-1) + np.diag(np.full(24, np.inf))
-    assert measured.dim == 7
-    assert measured.distance == pytest.approx(between.min(axis=1).min(), rel=1e-3)
-    code, _, errors = command("dedup", embedded.path, *out)
-    assert code == 1 and "the distance of embeddings of dimension 7; these have 8" in errors
 
 
 def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_path, command):

@@ -96,10 +96,3 @@ def test_the_threads_are_set_before_the_model_is_loaded(run, monkeypatch):
     embedder = pickle.loads(pickle.dumps(BatchEmbedder(run.path, threads=3)))
     assert not threads
     assert embedder.model.dim == 8 and threads == {"intra": 3, "inter": 3}
-
-
-def test_bad_arguments(embedder, run):
-    with pytest.raises(ValueError, match="needs a column path or bytes; received .* image, id"):
-        embedder({"image": [b""], "id": [0]})
-    with pytest.raises(ValueError, match="threads must be 1 or more, or None; received 0"):
-        BatchEmbedder(run.path, threads=0)

@@ -33,11 +33,6 @@ def test_rows_are_those_asked_for_in_their_order(folder, start, stop, size):
     assert all(len(batch.names) <= size for batch in batches)
 
 
-def test_a_collection_counts_its_rows(folder):
-    collection = Collection(folder)
-    assert len(collection) == 30 and collection.counts == [9, 0, 20, 1]
-
-
 def write(file, columns):
     pq.write_table(pa.table(columns), file)
     [batch] = Collection(file).batches(0, 99, 99)

@@ -118,13 +118,6 @@ def test_files_that_are_no_images_are_listed_and_left_out(digits_run, images, tm
     assert all(label == path.split("/")[-2] for path, label in zip(paths, labels, strict=True))
 
 
-def test_nothing_but_files_that_are_no_images(digits_run, tmp_path):
-    (tmp_path / "a.png").write_text("no")
-    with pytest.raises(ValueError, match="No image can be read of 1 file; see"):
-        embed_images(digits_run, [tmp_path / "a.png"])
-    assert (digits_run / "embeddings" / "corrupt.csv").exists()
-
-
 def test_another_model_preprocessing_or_list_is_refused(digits_run, images, own, tmp_path):
     other = save_run(tmp_path / "other", images, seed=1)
     with pytest.raises(ValueError, match="holds embeddings of the model of .*run. Choose another"):
@@ -134,14 +127,6 @@ def test_another_model_preprocessing_or_list_is_refused(digits_run, images, own,
     edit_recipe(digits_run, "resize: 18", "resize: 20")
     with pytest.raises(ValueError, match="other preprocessing: .*18.* there, .*20.* now"):
         embed_images(digits_run, [images], own.path)
-
-
-def test_a_folder_with_something_else_is_left_as_it_is(digits_run, images, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine.txt").touch()
-    with pytest.raises(FileExistsError, match="exists and holds no embeddings"):
-        embed_images(digits_run, [images], tmp_path / "out")
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 
 def test_two_processes_do_not_write_one_folder(
@@ -216,19 +201,6 @@ def test_impossible_metadata_are_refused(own, changes, message):
     edit_json(own.metadata_path, **changes)
     with pytest.raises(ValueError, match=f"embeddings.json is damaged: {message}"):
         EmbeddingsFolder.open(own.path)
-
-
-def test_bad_arguments(digits_run, images, tmp_path, command):
-    for arguments, message in (
-        (
-            ["embed", digits_run, images, "--shard-size", "0"],
-            "--shard-size must be an integer from 1",
-        ),
-        (["embed", tmp_path, images], "is not a run folder"),
-        (["embed", digits_run, tmp_path / "gone"], "gone does not exist"),
-        (["index", tmp_path], "holds no embeddings"),
-    ):
-        assert message in command(*arguments)[2]
 
 
 def test_pixels_are_embedded_like_the_file_that_holds_them(run, tmp_path):

@@ -69,14 +69,6 @@ def test_two_labels_are_refused(folder, tmp_path):
         list_images([folder, tmp_path / "list.csv"])
 
 
-def test_what_is_not_there_and_what_is_empty(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nothing.png does not exist"):
-        list_images([tmp_path / "nothing.png"])
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"empty cannot be used:\n- there are no images in it"):
-        list_images([tmp_path / "empty"])
-
-
 def test_the_fingerprint_is_of_paths_labels_and_their_order():
     lists = [
         [("a", None), ("b", None)],

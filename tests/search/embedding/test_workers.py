@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -185,12 +184,6 @@ def test_a_worker_refuses_what_changed_on_the_way(unfinished, digits_run, collec
     edit_json(unfinished.metadata_path, model={**model, "sha256": "another"})
     problem = worker(digits_run, unfinished.path, collection)()
     assert "the model of" in problem and "changed while it was used" in problem
-
-
-def test_without_ray(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match=r'pip install "\.\[ray\]"'), _ray_session():
-        pass
 
 
 @pytest.mark.evidence

@@ -4,7 +4,6 @@ import shutil
 import struct
 import zlib
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.parse import quote
 
 import numpy as np
@@ -14,7 +13,7 @@ from PIL import Image
 
 from gsp_tf.search import build_index, calibrate, embed_images
 from gsp_tf.search.explore import _fragments as fragments
-from gsp_tf.search.explore._model_view import ModelView, View
+from gsp_tf.search.explore._model_view import ModelView
 from gsp_tf.search.explore._page import Exploration, page_app
 from gsp_tf.search.explore._searched import NoImages, open_images
 
@@ -131,21 +130,6 @@ def test_what_the_model_refuses_is_told(asked, serve, ask, monkeypatch):
     for path in ("/search", "/prototypes", "/prototypes/0"):
         answer = ask(port, path, body=b"image")
         assert (answer.status, answer.body) == (500, "None of the images can be read.")
-
-
-def test_a_pooling_without_weights_or_prototypes_says_so(view, test_images):
-    image = np.zeros((16, 16, 1), np.uint8)
-    nearest = test_images.nearest(np.zeros((1, 8)), 3)
-    seen = View(image, np.zeros((1, 8)), None, None)
-    found = fragments.found("a.png", seen, "GlobalAveragePooling2D", nearest, test_images)
-    sentence = "GlobalAveragePooling2D, the pooling of this run, has no"
-    assert f"{sentence} weights of places" in found
-    assert f"{sentence} attributes of prototypes" in found and "<svg" not in found
-    assert found.count("<figure>") == 1 + 3
-    without = SimpleNamespace(model=view.model, pooling_name="CrowPooling", num_prototypes=0)
-    exploration = Exploration(without, test_images, 3)
-    assert "CrowPooling, the pooling of this run, has no attributes" in exploration.page(1)
-    assert exploration.num_prototypes == 0
 
 
 def test_without_images_the_places_are_shown_and_what_to_do(view, query, serve, ask):

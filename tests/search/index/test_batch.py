@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from embedded import random_embeddings, save_run, write_embeddings
+from embedded import random_embeddings, write_embeddings
 
 from gsp_tf.evaluation import (
     KReciprocalSearch,
@@ -21,11 +21,9 @@ from gsp_tf.evaluation import (
 from gsp_tf.search import (
     Embeddings,
     Index,
-    PrefixIndex,
     RunModel,
     build_index,
     calibrate,
-    change_index,
     embed_images,
     search,
     search_many,
@@ -139,19 +137,6 @@ def test_a_query_with_nothing_left_has_a_row_and_the_others_go_on(run, images, t
     excluded = ["--where", "camera == 'left'", *options[:-2]]
     code, _, errors = command("search", run, left, *excluded)
     assert code == 1 and f"All {without} images are excluded for" in errors.replace("\n", " ")
-
-
-def test_nothing_is_decided_about_embeddings_of_an_unknown_model(run, images, tmp_path, command):
-    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
-    file, out = tmp_path / "q.parquet", tmp_path / "found.csv"
-    pq.write_table(pq.read_table(queries.shard_path(0), columns=["embedding"]), file)
-    thresholds = calibrate(run / "index", false_match_rate=0.3)
-    assert search_many(run, [queries.path], out, k=2).decisions
-    assert not search_many(run, [file], out, k=2).decisions
-    code, output, _ = command("search", run, file, "--out", out)
-    assert code == 0 and "note: Only one of queries and index says which model" in output
-    with pytest.raises(ValueError, match="does not say which model made its embeddings"):
-        search_many(run, [file], out, k=2, thresholds=thresholds)
 
 
 def ranked(method, queries, vectors, k):
@@ -303,13 +288,3 @@ def test_thresholds_of_whole_embeddings_do_not_decide_about_prefixes(run, images
     assert search(run, query, k=1, dim=4)[0].decision is None
     with pytest.raises(ValueError, match="are for embeddings of dimension 8; the index .* 4"):
         search(run, query, k=1, dim=4, thresholds=thresholds)
-
-
-def test_prefixes_of_an_index_do_not_change(run, images, tmp_path):
-    index = PrefixIndex.of(Index(run / "index"), 4)
-    with pytest.raises(ValueError, match="change the index itself"):
-        change_index(index, delete=index.paths(index.ids[:1]))
-    assert PrefixIndex.of(index, 4) is index and len(index) == 80
-    other = save_run(tmp_path / "other", images, seed=1)
-    with pytest.raises(ValueError, match="do not belong together"):
-        search(other, sorted(images.rglob("*.png"))[0], index)

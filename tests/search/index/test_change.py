@@ -54,14 +54,6 @@ def test_small_segments_become_one(built, tmp_path):
     assert len(list(index.path.glob("vectors-*"))) == 3
 
 
-def test_what_a_change_does_not_touch_is_not_written(built, tmp_path):
-    index = Index(built("ivf_sq8"))
-    (first,) = index.metadata.segments
-    change_index(index, write_embeddings(tmp_path / "more", np.eye(3, 8), ["/a", "/b", "/c"]))
-    change_index(index, delete=["/b"])
-    assert index.metadata.segments[0] == first and index.metadata.segments[1].count == 2
-
-
 VECTORS = np.random.default_rng(0).uniform(-1, 1, (266, 3)).astype("float32")
 picked = st.lists(st.integers(250, 265), min_size=1, max_size=4)
 

@@ -106,21 +106,6 @@ def test_a_picture_that_is_gone_is_said_to_be_and_the_terminal_gets_no_commands_
     assert {"1 · x & y", "2 · x & y"} <= set(texts)
 
 
-def test_what_cannot_be_searched(digits_run, query, tmp_path, command):
-    (tmp_path / "text.png").write_text("no image")
-    for options, error, message in (
-        ({"k": 0}, ValueError, "k must be 1 or more; received 0"),
-        ({"image": tmp_path / "text.png"}, ValueError, "text.png: not an image"),
-        ({"image": tmp_path / "gone.png"}, ValueError, "gone.png: there is no such file"),
-        ({"index": tmp_path}, FileNotFoundError, "is not an index: it has no index.json"),
-        ({"run": tmp_path}, FileNotFoundError, "is not a run folder"),
-    ):
-        with pytest.raises(error, match=message):
-            search(**{"run": digits_run, "image": query, **options})
-    code, _, errors = command("search", digits_run, tmp_path / "text.png")
-    assert code == 1 and errors.count("gsp-tf: error:") == 1
-
-
 def test_a_model_or_preprocessing_that_the_index_does_not_know_is_refused(
     digits_run, images, query, tmp_path
 ):

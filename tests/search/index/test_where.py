@@ -1,6 +1,5 @@
 """Conditions on metadata columns: what they mean, what they refuse, and searches with them."""
 
-import operator
 import shutil
 from datetime import date, time
 from decimal import Decimal
@@ -244,10 +243,3 @@ def test_columns_of_a_csv_file_have_the_types_of_their_values(tmp_path):
     file.write_text("name,number\na.png,1\n")
     with pytest.raises(ValueError, match="t.csv cannot be read; expected .* the columns path"):
         ImageTable(file)
-
-
-def test_a_comparison_of_columns_is_that_of_numpy():
-    columns = {name: np.random.default_rng(i).normal(size=50) for i, name in enumerate("ab")}
-    for sign, compare in (("<", operator.lt), (">=", operator.ge)):
-        found = np.asarray(rows_where(pa.table(columns), f"a {sign} b"))
-        np.testing.assert_array_equal(found, compare(columns["a"], columns["b"]))

@@ -1,8 +1,7 @@
 """An embedder and its losses as one Keras model."""
 
-import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeAlias
 
 import keras
@@ -68,8 +67,8 @@ class MetricLearner(DistributedModel, keras.Model):
 
     Attributes:
         named_losses: dict from names to losses.
-        loss_weights: mapping from these names and "regularizers" to weights, read-only, since a
-            traced step keeps them; `Schedule` changes them while training.
+        loss_weights: mapping from these names and "regularizers" to weights. `Schedule` changes
+            them while training; nothing else does.
 
     Raises:
         ValueError: if a weight is out of range or belongs to no loss, if losses do not match the
@@ -127,7 +126,7 @@ class MetricLearner(DistributedModel, keras.Model):
             self.autocast = False  # the gradients of all chunks add up in the type of the weights
         self._has_told_of_chunks = False
         self.named_losses = _checked_losses(losses)
-        self.loss_weights = types.MappingProxyType(
+        self.loss_weights = _LossWeights(
             _checked_weights(losses, {**weights, **(loss_weights or {})})
         )
         used = {name: loss for name, loss in losses.items() if loss is not None}
@@ -339,6 +338,34 @@ def _checked_losses(losses):
         if getattr(loss, "reduction", None) == "none":
             raise ValueError(f"The loss {name!r} must give one number, received reduction='none'.")
     return losses
+
+
+class _LossWeights(MutableMapping):
+    """The weights of a learner's losses by name, which only a `Schedule` changes."""
+
+    def __init__(self, weights: Mapping[str, Any]) -> None:
+        self._weights = dict(weights)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._weights[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    def __repr__(self) -> str:
+        return repr(self._weights)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        raise ValueError(
+            "A training step keeps the weights of the losses that it was traced with: change them "
+            f'with gsp_tf.training.Schedule({{"loss_weights.{name}": ...}}); received {value!r}.'
+        )
+
+    def __delitem__(self, name: str) -> None:
+        self[name] = 0.0
 
 
 def _checked_weights(losses, weights):

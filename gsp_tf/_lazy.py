@@ -114,8 +114,8 @@ def _put_placeholders():
 
 
 def _registered_names():
-    """Names that Keras knows the classes of this library by: exports, and three private ones."""
-    names = {"PatchTokens", "PathRules", "TrainedPositions"}
+    """Names that Keras knows the classes of this library by: exports, and four private ones."""
+    names = {"FrozenNetwork", "PatchTokens", "PathRules", "TrainedPositions"}
     for package in ("layers", "losses", "training"):
         face = Path(__file__).parent / package / "__init__.py"
         names.update(ast.literal_eval(ast.parse(face.read_text("utf-8")).body[-1].value))

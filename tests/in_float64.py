@@ -41,7 +41,7 @@ ARGUMENTS = {
 }
 # Bases, losses that draw at random, and layers around networks.
 LEFT_OUT = {
-    "FrozenNetwork", "HIERLoss", "LocalFeaturePooling",
+    "HIERLoss", "LocalFeaturePooling",
     "PairLoss", "PartialFC", "ProxyLoss", "ProxySynthesis",
     "SemiSupervisedLoss", "SimilarityMixup",
 }  # fmt: skip

@@ -23,19 +23,12 @@ from gsp_tf.backbones.registry import (
 )
 
 __all__ = [
-    "WeightsPackage",
-    "WeightsSource",
-    "can_freeze_batch_normalization",
     "convert_weights",
     "create",
     "cut_layers",
-    "families",
     "freeze_batch_normalization",
     "freeze_layers",
-    "image_presets",
-    "last_block",
     "names",
-    "preset_side",
     "pretrained",
     "register",
     "split",

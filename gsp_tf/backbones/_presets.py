@@ -140,63 +140,19 @@ _OTHER_PLACES = (
 
 
 def image_presets() -> dict[str, list[str]]:
-    """Names of the image presets of keras-hub, by the class of the network.
-
-    Returns:
-        The names for `create("hub", preset=name)`, sorted, by class.
-
-    Raises:
-        ImportError: if keras-hub is not installed.
-
-    Example:
-        >>> "dinov2_small" in image_presets()["DINOV2Backbone"]
-        True
-    """
+    """Names of the image presets of keras-hub, sorted, by the class of the network."""
     models = import_hub("hub").models
     return {kind: sorted(getattr(models, kind).presets) for kind in _KINDS}
 
 
 def can_freeze_batch_normalization(preset: str) -> bool:
-    """Whether `freeze_batch_normalization` takes the network of a preset of keras-hub.
-
-    Args:
-        preset: as in `create`.
-
-    Returns:
-        False for MobileNet and HGNetV2, whose batch normalisation is inside layers of keras-hub.
-
-    Raises:
-        ImportError: if keras-hub is not installed.
-        OSError: if the description of the preset cannot be downloaded.
-        ValueError: if there is no preset of that name, or it is not one for images.
-
-    Example:
-        >>> can_freeze_batch_normalization("mobilenet_v3_small_100_imagenet")
-        False
-    """
+    """Whether the batch normalisation of a preset's network can be frozen."""
     return _kind(preset) not in _CLOSED
 
 
 def preset_side(preset: str, least: int) -> int:
-    """Side of square images for a preset of keras-hub, from a least one on.
-
-    Args:
-        preset: as in `create`.
-        least: side in pixels, a multiple of all patches, such as 224.
-
-    Returns:
-        `least`, or the side of the preset's own images if it is larger and the network a Swin
-        transformer, whose windows may not fit in smaller ones.
-
-    Raises:
-        ImportError: if keras-hub is not installed.
-        OSError: if the description of the preset cannot be downloaded.
-        ValueError: if there is no preset of that name, or it is not one for images.
-
-    Example:
-        >>> preset_side("dinov2_small", 224)
-        224
-    """
+    """Side of square images for a preset of keras-hub, from a least one on, such as 224."""
+    # The windows of a Swin transformer may not fit in images smaller than the preset's own.
     if _kind(preset) != "SwinTransformerBackbone":
         return least
     return max(least, *(_converter(preset).image_size or ()))

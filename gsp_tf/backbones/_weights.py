@@ -11,42 +11,21 @@ from gsp_tf._files import cache_folder, file_sha256
 
 @dataclass(frozen=True)
 class WeightsSource:
-    """Where named weights come from, and whether they are on this machine.
+    """Where named weights come from, and whether they are on this machine."""
 
-    Attributes:
-        is_local: whether `create` finds them without the internet.
-        text: one phrase: where they are, or how to get them.
-        path: the file that they are read from, once they are here; `None` if keras-hub keeps them.
-        package: the package of pip that holds them, if one does.
-
-    Example:
-        >>> WeightsSource(True, "in weights.h5", Path("weights.h5")).is_local
-        True
-    """
-
-    is_local: bool
-    text: str
-    path: Path | None = None
-    package: str | None = None
+    is_local: bool  # whether `create` finds them without the internet
+    text: str  # one phrase: where they are, or how to get them
+    path: Path | None = None  # once they are here; None if keras-hub keeps them
+    package: str | None = None  # the package of pip that holds them, if one does
 
 
 @dataclass(frozen=True)
 class WeightsPackage:
-    """A package of pip that holds a PyTorch state dict.
+    """A package of pip that holds a PyTorch state dict."""
 
-    Args:
-        name: its name in the package index.
-        file: path of the state dict in the package.
-        sha256: SHA-256 of the state dict.
-
-    Example:
-        >>> WeightsPackage("no-such-package", "weights.pth", 64 * "0").installed() is None
-        True
-    """
-
-    name: str
-    file: str
-    sha256: str
+    name: str  # in the package index
+    file: str  # path of the state dict in the package
+    sha256: str  # of the state dict
 
     def installed(self) -> Path | None:
         """Path of the state dict; `None` if the package is not installed. Nothing in it is run."""

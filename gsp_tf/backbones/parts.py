@@ -66,19 +66,9 @@ def split(model: keras.Model, layer: str) -> tuple[keras.Model, keras.Model]:
 
 
 def last_block(model: keras.Model) -> str | None:
-    """Name of the layer below the last block of a model, for `split`; `None` without one.
-
-    The block holds 15 to 50 % of the parameters. It begins after the smallest map, which takes the
-    least space on disk, and is the smallest such block.
-
-    Args:
-        model: functional model, as `create` builds.
-
-    Example:
-        >>> from gsp_tf.backbones import create
-        >>> last_block(create("efficientnet_lite0", (64, 64, 3)))
-        'block6d_add'
-    """
+    """Name of the layer below the last block of a model, for `split`; `None` without one."""
+    # The block holds 15 to 50 % of the parameters. It begins after the smallest map, which takes
+    # the least space on disk, and is the smallest such block.
     found = []
     for name in cut_layers(model):
         lower, upper = split(model, name)

@@ -179,12 +179,7 @@ def names() -> list[str]:
 
 
 def families() -> dict[str, list[str]]:
-    """Names of the registered backbones by family, in the order of their registration.
-
-    Example:
-        >>> families()["VGG"]
-        ['vgg16', 'vgg19']
-    """
+    """Names of the registered backbones by family, in the order of their registration."""
     found = {}
     for name, entry in _BUILDERS.items():
         found.setdefault(entry.family, []).append(name)

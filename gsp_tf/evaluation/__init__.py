@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.clustering import clustering_metrics
     from gsp_tf.evaluation.ensemble import ensemble_metrics
     from gsp_tf.evaluation.estimates import Estimate, classes_for_interval
-    from gsp_tf.evaluation.exact_search import ExactSearch, all_but, nearest_neighbours
+    from gsp_tf.evaluation.exact_search import ExactSearch, nearest_neighbours
     from gsp_tf.evaluation.expansion import (
         LearnedWhitening,
         PCAWhitening,
@@ -28,16 +28,11 @@ if TYPE_CHECKING:
         spectral_decay,
     )
     from gsp_tf.evaluation.k_reciprocal import KReciprocalSearch
-    from gsp_tf.evaluation.label_errors import LabelVotes, label_votes
-    from gsp_tf.evaluation.near_duplicates import joined_groups, near_duplicate_groups
+    from gsp_tf.evaluation.label_errors import label_votes
+    from gsp_tf.evaluation.near_duplicates import near_duplicate_groups
     from gsp_tf.evaluation.pair_distances import PairDistances
     from gsp_tf.evaluation.prototypes import average_pooling_error, prototype_partition
-    from gsp_tf.evaluation.reranking import (
-        RERANKINGS,
-        Reranked,
-        Reranker,
-        reranking_metrics,
-    )
+    from gsp_tf.evaluation.reranking import Reranker, reranking_metrics
     from gsp_tf.evaluation.retrieval import (
         RankingMetrics,
         class_wise_map,
@@ -46,7 +41,7 @@ if TYPE_CHECKING:
         ranking_metrics,
         retrieval_metrics,
     )
-    from gsp_tf.evaluation.search_space import SearchSpace, corrected_scores, distances_of_pairs
+    from gsp_tf.evaluation.search_space import distances_of_pairs
     from gsp_tf.evaluation.thresholds import (
         ThresholdConsistency,
         calibrate_thresholds,
@@ -54,37 +49,36 @@ if TYPE_CHECKING:
         opis,
     )
     from gsp_tf.evaluation.transport_matching import TokenSets, match_tokens, rerank_by_transport
-    from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, truncated
     from gsp_tf.evaluation.verification import open_set_identification, verification_metrics
     from gsp_tf.evaluation.zero_shot import zero_shot_prediction
 
+if TYPE_CHECKING:  # what other packages use, and no user does
+    from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, truncated
+    from gsp_tf.evaluation.exact_search import all_but
+    from gsp_tf.evaluation.label_errors import LabelVotes
+    from gsp_tf.evaluation.near_duplicates import joined_groups
+    from gsp_tf.evaluation.reranking import RERANKINGS, Reranked
+    from gsp_tf.evaluation.search_space import SearchSpace, corrected_scores
+
 __all__ = [
-    "RERANKINGS",
     "Estimate",
     "ExactSearch",
     "KReciprocalSearch",
-    "LabelVotes",
     "LearnedWhitening",
     "PCAWhitening",
     "PairDistances",
     "RankingMetrics",
-    "Reranked",
     "Reranker",
-    "SearchSpace",
     "ThresholdConsistency",
     "TokenSets",
-    "all_but",
     "augment_database",
     "average_pooling_error",
     "calibrate_thresholds",
-    "checked_embeddings",
-    "checked_labels",
     "class_wise_map",
     "classes_for_interval",
     "clustering_metrics",
     "conformal_threshold",
     "covering_radius_curve",
-    "corrected_scores",
     "distances_of_pairs",
     "embedding_density",
     "embedding_spread",
@@ -94,7 +88,6 @@ __all__ = [
     "gallery_metrics",
     "grouped_recall",
     "hull_overlap",
-    "joined_groups",
     "label_votes",
     "match_tokens",
     "near_duplicate_groups",
@@ -107,7 +100,6 @@ __all__ = [
     "reranking_metrics",
     "retrieval_metrics",
     "spectral_decay",
-    "truncated",
     "verification_metrics",
     "zero_shot_prediction",
 ]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf._typing import Relation
-from gsp_tf.evaluation.vectors import checked_label_vectors, checked_labels
+from gsp_tf.evaluation._vectors import checked_label_vectors, checked_labels
 
 Nearest = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 """Function from rows `(b,)` of queries and k to indices and distances `(b, k)`, nearest first."""

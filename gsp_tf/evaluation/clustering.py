@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_s
 from sklearn.metrics.cluster import pair_confusion_matrix
 
 from gsp_tf._integers import checked_seed
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
 
 
 def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) -> dict[str, float]:

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from gsp_tf.evaluation._positives import Positives, check_labelled, checked_depths
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, warn_of_own_images
 from gsp_tf.evaluation.retrieval import query_metrics
 from gsp_tf.evaluation.search_space import correct_squares, power_of_two_below
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, warn_of_own_images
 
 _GROUPS = 1024
 

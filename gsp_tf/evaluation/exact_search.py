@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation._positives import Nearest
+from gsp_tf.evaluation._vectors import checked_embeddings
 from gsp_tf.evaluation.search_space import Metric, SearchSpace, corrected_scores
-from gsp_tf.evaluation.vectors import checked_embeddings
 
 _BLOCK_ROWS = 1 << 13
 _FEW = 16
@@ -149,20 +149,7 @@ def nearest_neighbours(
 
 
 def all_but(indices: np.ndarray, excluded: np.ndarray) -> np.ndarray:
-    """Mask that drops the excluded index from each row, or the last entry if it is not there.
-
-    Args:
-        indices: integers `(Q, k)`.
-        excluded: integers `(Q,)`.
-
-    Returns:
-        bools `(Q, k)`, with k - 1 true entries per row.
-
-    Example:
-        >>> all_but(np.array([[3, 1], [1, 3]]), np.array([3, 4]))
-        array([[False,  True],
-               [ True, False]])
-    """
+    """Mask `(Q, k)` that drops the excluded index of each row, or the last entry without it."""
     drop = indices == excluded[:, None]
     drop[~drop.any(axis=1), -1] = True
     return ~drop

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, unit_vectors
 from gsp_tf.evaluation.exact_search import ExactSearch
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, unit_vectors
 
 _BLOCK = 1 << 12
 

@@ -11,8 +11,8 @@ from scipy.spatial.distance import pdist
 from sklearn.metrics import pairwise_distances_chunked
 
 from gsp_tf._arguments import check_choice
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, unit_vectors
 from gsp_tf.evaluation.search_space import Metric
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, unit_vectors
 from gsp_tf.ops import greedy_k_center
 
 _WORKING_MEMORY_MIB = 64

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from gsp_tf._console import show_progress
+from gsp_tf.evaluation._vectors import checked_embeddings, distinct_rows
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.search_space import correct_squares
-from gsp_tf.evaluation.vectors import checked_embeddings, distinct_rows
 
 _BLOCK_ENTRIES = 1 << 24  # distances in memory at a time
 _BLOCK_SETS = 256  # neighbourhoods in memory at a time

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation._cells import Cells
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.search_space import Metric
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
 
 _MOST_EXACT = 50_000
 _CELLS = 64
@@ -18,21 +18,7 @@ _PAIRS = 2**24  # of neighbours compared at once
 
 
 class LabelVotes(NamedTuple):
-    """What the nearest neighbours of each embedding say about its label.
-
-    Args:
-        scores: floats `(N,)` in [-1, 1], the share of the votes for the suggested label minus that
-            for the given one. Above 0, the neighbours disagree with the label. NaN for an embedding
-            that is the only one of its class.
-        suggested: integers `(N,)`, the label with most votes among the others.
-        given_shares: floats `(N,)`, the share of the votes for the given label.
-        suggested_shares: floats `(N,)`, the share of the votes for the suggested label.
-
-    Example:
-        >>> scores = np.array([0.2, -1.0, 0.9])
-        >>> LabelVotes(scores, np.array([1, 1, 0]), (1 - scores) / 2, (1 + scores) / 2).ranked()
-        array([2, 0])
-    """
+    """What the nearest neighbours of each embedding say about its label."""
 
     scores: np.ndarray
     suggested: np.ndarray
@@ -66,7 +52,12 @@ def label_votes(
         metric: the distance; `"cosine"` is 1 - cosine similarity.
 
     Returns:
-        `LabelVotes`.
+        `scores`, floats `(N,)` in [-1, 1], the share of the votes for the suggested label minus
+        that for the given one: above 0, the neighbours disagree with the label, and NaN for an
+        embedding that is the only one of its class; `suggested`, integers `(N,)`, the label with
+        most votes among the others; and `given_shares` and `suggested_shares`, floats `(N,)`, the
+        shares of the votes for both. `ranked()` gives the rows with scores above 0, the clearest
+        first.
 
     Raises:
         ValueError: if arrays do not fit, there is a single class, k is out of range, or the metric

@@ -9,8 +9,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from gsp_tf.evaluation._cells import Cells
+from gsp_tf.evaluation._vectors import checked_embeddings
 from gsp_tf.evaluation.search_space import Metric
-from gsp_tf.evaluation.vectors import checked_embeddings
 
 _EDGES = 1 << 22
 
@@ -80,18 +80,7 @@ def near_duplicate_groups(
 
 
 def joined_groups(*groups: ArrayLike) -> np.ndarray:
-    """Joins groups that share a member, from several divisions of the same embeddings.
-
-    Args:
-        groups: integers `(N,)` each: the group of each embedding, negative for none.
-
-    Returns:
-        integers `(N,)`, numbered as in `near_duplicate_groups`.
-
-    Example:
-        >>> joined_groups([7, 3, 3, -1, 7, -1], [-1, -1, 0, 0, -1, -1])
-        array([ 0,  1,  1,  1,  0, -1])
-    """
+    """Joins groups `(N,)`, negative for none, that share a member, from several divisions."""
     pairs = []
     for of in map(np.asarray, groups):
         rows = np.flatnonzero(of >= 0)

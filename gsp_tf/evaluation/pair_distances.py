@@ -11,9 +11,9 @@ from scipy.spatial.distance import pdist, squareform
 from gsp_tf._console import show_progress
 from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation import _pair_curves as curves
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, distinct_rows
 from gsp_tf.evaluation.estimates import class_copies
 from gsp_tf.evaluation.search_space import Metric, metric_distances, metric_points
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, distinct_rows
 
 _SIDE = 2048
 _MOST_DISTINCT = 1448  # embeddings whose pairs all have a step of their own

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances_argmin
 
-from gsp_tf.evaluation.vectors import checked_embeddings
+from gsp_tf.evaluation._vectors import checked_embeddings
 
 _BLOCK_NUMBERS = 2**22
 

@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 from gsp_tf._console import listed
 from gsp_tf._typing import Reranking
 from gsp_tf.evaluation._positives import Nearest, check_labelled
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, warn_of_own_images
 from gsp_tf.evaluation.exact_search import ExactSearch, exact_ranking
 from gsp_tf.evaluation.expansion import PCAWhitening, augment_database, expand_queries
 from gsp_tf.evaluation.k_reciprocal import KReciprocalSearch
 from gsp_tf.evaluation.retrieval import RankingMetrics
 from gsp_tf.evaluation.transport_matching import TokenSets, rerank_by_transport
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, warn_of_own_images
 
 RERANKINGS = get_args(Reranking)
 """The names of ways to re-rank that `reranking_metrics` knows."""
@@ -92,19 +92,7 @@ class Reranker:
 
 
 class Reranked(NamedTuple):
-    """The results of one way to search.
-
-    Attributes:
-        metrics: the metrics of each query.
-        seconds: time for preparation and search.
-        bytes_per_image: what the search keeps of an image.
-
-    Example:
-        >>> import numpy as np
-        >>> found = RankingMetrics({"map_at_r": np.array([0.5, 0.7])}, np.arange(2))
-        >>> print(Reranked(found, seconds=1.5, bytes_per_image=512).metrics.means()["map_at_r"])
-        0.6 [0.5, 0.7]
-    """
+    """The results of one way to search."""
 
     metrics: RankingMetrics
     seconds: float
@@ -146,8 +134,9 @@ def reranking_metrics(
             components of the searched embeddings.
 
     Returns:
-        `Reranked` for "search" and for the names of the methods, with whitening as `whitening_DIM`,
-        or `learned_whitening_DIM` for one that is given.
+        For "search" and for the names of the methods, with whitening as `whitening_DIM`, or
+        `learned_whitening_DIM` for one that is given: `metrics`, the `RankingMetrics`; `seconds`
+        for preparation and search; and `bytes_per_image`, what the search keeps of an image.
 
     Raises:
         ValueError: as `ranking_metrics`, or for an unknown method, or transport without tokens.

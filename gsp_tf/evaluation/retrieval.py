@@ -16,15 +16,15 @@ from gsp_tf.evaluation._positives import (
     checked_depths,
     positives_of,
 )
-from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
-from gsp_tf.evaluation.exact_search import exact_ranking
-from gsp_tf.evaluation.search_space import Metric
-from gsp_tf.evaluation.vectors import (
+from gsp_tf.evaluation._vectors import (
     checked_embeddings,
     checked_label_vectors,
     checked_labels,
     warn_of_own_images,
 )
+from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
+from gsp_tf.evaluation.exact_search import exact_ranking
+from gsp_tf.evaluation.search_space import Metric
 
 _BLOCK_ENTRIES = 1 << 22
 

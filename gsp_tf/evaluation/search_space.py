@@ -8,7 +8,7 @@ import faiss
 import numpy as np
 
 from gsp_tf._arguments import check_choice
-from gsp_tf.evaluation.vectors import unit_vectors
+from gsp_tf.evaluation._vectors import unit_vectors
 
 Metric = Literal["euclidean", "cosine"]
 _PAIRS = 1 << 14
@@ -17,27 +17,11 @@ _NEAR = 2.0**-10  # squared distance over squared norm
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Maps embeddings to vectors of faiss, and scores of faiss to distances.
+    """Maps embeddings to vectors of faiss, and scores of faiss to distances."""
 
-    Euclidean distances are measured from an origin and in units of a power of two. This changes no
-    distance, but avoids cancellation far from zero and overflow of squares in float32. The cosine
-    distance is 1 - cosine similarity; a zero vector has similarity 0 to everything.
-
-    Args:
-        metric: the distance.
-        origin: float32 `(D,)`, in units of `scale`.
-        scale: the unit, a power of two.
-
-    Raises:
-        ValueError: for an unknown metric.
-
-    Example:
-        >>> space = SearchSpace.around(np.array([[4.0, 4.0], [5.0, 6.0]], np.float32))
-        >>> space.vectors(np.array([[8.0, 4.0]], np.float32))
-        array([[1., 0.]], dtype=float32)
-        >>> space.distances(np.array([1.0], np.float32))
-        array([4.], dtype=float32)
-    """
+    # Euclidean distances are measured from an origin, in units of a power of two `scale`. This
+    # changes no distance, but avoids cancellation far from zero and overflow of squares in float32.
+    # The cosine distance is 1 - cosine similarity; a zero vector has similarity 0 to everything.
 
     metric: Metric
     origin: np.ndarray
@@ -84,26 +68,10 @@ def corrected_scores(
     vectors_of: Callable[[np.ndarray], np.ndarray],
     metric: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of faiss, computed from differences where float32 products cancel.
-
-    So equal vectors have the best score that there is, and the distance 0.
-
-    Args:
-        queries: float32 `(Q, D)`, vectors of faiss.
-        scores: float32 `(Q, k)`, best first.
-        rows: integers `(Q, k)`, what was found; -1 for nothing.
-        vectors_of: function from rows `(n,)` to float32 vectors `(n, D)`.
-        metric: a metric of faiss; vectors for the inner product have length 1.
-
-    Returns:
-        scores and rows, best first; equal ones by row.
-
-    Example:
-        >>> found = np.float32([[0.004, 9.0]]), np.array([[1, 0]])
-        >>> vectors = np.float32([[0.0], [3.0]])
-        >>> corrected_scores(vectors[1:], *found, vectors.__getitem__, faiss.METRIC_L2)[0]
-        array([[0., 9.]], dtype=float32)
-    """
+    """Scores `(Q, k)` of faiss and their rows, computed again where float32 products cancel."""
+    # So equal vectors have the best score that there is, and the distance 0. Vectors for the inner
+    # product have length 1. `vectors_of` gives those of rows; a row is -1 where nothing was found.
+    # Both come back best first, equal ones by row.
     is_l2 = metric == faiss.METRIC_L2
     if is_l2:
         is_near = scores < _NEAR * np.einsum("nd,nd->n", queries, queries)[:, None]

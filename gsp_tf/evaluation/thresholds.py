@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom, t
 
 from gsp_tf._integers import checked_seed
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
 from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.pair_distances import PairDistances
 from gsp_tf.evaluation.search_space import Metric
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels
 
 _RULE_OF_THREE = 3
 _SIGNIFICANCE = 0.05

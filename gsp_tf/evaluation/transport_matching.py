@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf._console import show_progress
-from gsp_tf.evaluation.vectors import unit_vectors
+from gsp_tf.evaluation._vectors import unit_vectors
 
 _BLOCK_PAIRS = 2048
 _LARGEST = 127, 255  # of a component and of a weight

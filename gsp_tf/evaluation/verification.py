@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation import _pair_curves as curves
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, warn_of_own_images
 from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.pair_distances import PairDistances
 from gsp_tf.evaluation.search_space import Metric
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, warn_of_own_images
 
 
 def verification_metrics(

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf._integers import checked_seed
-from gsp_tf.evaluation.vectors import checked_embeddings, checked_labels, unit_vectors
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, unit_vectors
 
 
 def zero_shot_prediction(

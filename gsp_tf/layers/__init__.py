@@ -6,13 +6,13 @@ of a set leaves features out: they have weight 0 and get no gradient. Any other 
 that is not an integer of at least 1, raises a ValueError.
 """
 
+from gsp_tf.layers._frozen_network import FrozenNetwork
 from gsp_tf.layers.batch_losses import add_batch_loss, collected_batch_losses
 from gsp_tf.layers.coded_residual import (
     CodedResidualBranches,
     CodedResidualTransform,
     DenseBranches,
 )
-from gsp_tf.layers.frozen_network import FrozenNetwork
 from gsp_tf.layers.global_local import GlobalLocalEmbedding
 from gsp_tf.layers.grouping import (
     AttentiveGrouping,
@@ -57,7 +57,6 @@ __all__ = [
     "DelfPooling",
     "DenseBranches",
     "FrozenBatchNormalization",
-    "FrozenNetwork",
     "GSoPPooling",
     "GateGrouping",
     "GeneralizedMaxPooling",
@@ -78,5 +77,4 @@ __all__ = [
     "SolarPooling",
     "WeldonPooling",
     "add_batch_loss",
-    "collected_batch_losses",
 ]

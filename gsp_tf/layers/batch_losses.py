@@ -46,17 +46,7 @@ def add_batch_loss(
 
 @contextmanager
 def collected_batch_losses() -> Iterator[list[tuple[Callable, tuple[Tensor, ...]]]]:
-    """Collect the calls of `add_batch_loss` in the block instead of adding their losses.
-
-    Returns:
-        a list, which fills with pairs of a function and its tensors.
-
-    Example:
-        >>> with collected_batch_losses() as collected:
-        ...     add_batch_loss(keras.layers.Layer(), sum, [1.0, 2.0])
-        >>> [function(*rows) for function, rows in collected]
-        [3.0]
-    """
+    """Collect pairs of a function and its tensors in the block instead of adding their losses."""
     token = _collected.set([])
     try:
         yield _collected.get()

@@ -202,7 +202,6 @@ __all__ = [
     "WeightedSumLoss",
     "ZeroMeanRegularizer",
     "ZeroShotLoss",
-    "is_pair_loss",
     "log1p_sum_exp",
     "log_sum_exp",
     "prototype_diversity",

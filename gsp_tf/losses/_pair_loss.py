@@ -245,17 +245,7 @@ def _snake_case(name):
 
 
 def is_pair_loss(loss: Any) -> bool:
-    """Whether a loss compares anchors with references: a `PairLoss`, or a `MatryoshkaLoss` of one.
-
-    Args:
-        loss: any loss.
-
-    Example:
-        >>> from gsp_tf.losses import ContrastiveLoss, MatryoshkaLoss, ProxyNCALoss
-        >>> losses = ContrastiveLoss(), ProxyNCALoss(num_classes=4)
-        >>> [is_pair_loss(MatryoshkaLoss(loss, dims=[2])) for loss in losses]
-        [True, False]
-    """
+    """Whether a loss is a `PairLoss`, or a `MatryoshkaLoss` of one, with a method `pairwise`."""
     is_wrapped = hasattr(loss, "pairwise") and isinstance(getattr(loss, "loss", None), PairLoss)
     return is_wrapped or isinstance(loss, PairLoss)
 

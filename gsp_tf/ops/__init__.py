@@ -11,7 +11,6 @@ from gsp_tf.ops.set_transport import partial_set_transport
 from gsp_tf.ops.transport import partial_transport
 
 __all__ = [
-    "attribute_maps",
     "generalized_sum_pooling",
     "greedy_k_center",
     "l2_normalize",

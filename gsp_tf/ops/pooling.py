@@ -131,25 +131,9 @@ def attribute_maps(
     solver: Solver = "newton",
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Share of every local feature in every attribute, `π_ij / μ = w_j a_ij`.
-
-    "Generalized Sum Pooling for Metric Learning", section 4. The sum over features gives the
-    attributes of `generalized_sum_pooling`, and the sum over prototypes gives its weights.
-
-    Args: those of `generalized_sum_pooling`.
-
-    Returns:
-        shares `(B, n, m)`, which sum to 1 for each sample.
-
-    Raises:
-        ValueError: if μ, ε or the solver is out of range.
-
-    Example:
-        >>> features = np.array([[[1.0, 0.0], [0.0, 0.1]]])
-        >>> maps = attribute_maps(features, [[0.0, 0.1], [1.0, 0.0]], 1.0, 50.0)
-        >>> maps.numpy().round(2).tolist()
-        [[[0.0, 0.5], [0.5, 0.0]]]
-    """
+    """Share `(B, n, m)` of every local feature in every attribute, `π_ij / μ = w_j a_ij`."""
+    # The sum over features gives the attributes of `generalized_sum_pooling`, and the sum over
+    # prototypes gives its weights.
     weights = generalized_sum_pooling(
         features, prototypes, transport_ratio, entropy_smoothing, solver, mask
     )[2]

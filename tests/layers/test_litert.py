@@ -40,11 +40,9 @@ MADE = {
 }
 # GlobalLocalEmbedding takes two maps. The others are bases, or layers around a given network.
 OTHER = {
-    "FrozenNetwork",
     "GlobalLocalEmbedding",
     "LocalFeaturePooling",
     "add_batch_loss",
-    "collected_batch_losses",
 }
 MAPS = ("pooling_weights", "attribute_maps", "attention_maps")
 

@@ -7,25 +7,11 @@ import keras
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class FrozenNetwork(keras.layers.Layer):
-    """A network as a layer, in inference mode even in training, with nothing to train.
+    """A network with one output as a layer, in inference mode even in training; it never trains."""
 
-    Keras' own `trainable = False` is lost when `trainable` is set on an enclosing model, which
-    loading the model does. This layer stays `False`, and its batch normalisation and dropout never
-    see `training=True`.
-
-    Args:
-        network: functional model with one output, such as the lower part of a backbone.
-
-    Input and output: those of the network.
-
-    Example:
-        >>> import keras
-        >>> network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-        >>> layer = FrozenNetwork(network)
-        >>> layer.trainable = True
-        >>> layer(keras.ops.ones((1, 3))).shape, len(layer.trainable_weights)
-        (TensorShape([1, 2]), 0)
-    """
+    # Keras' own `trainable = False` is lost when `trainable` is set on an enclosing model, which
+    # loading the model does. This layer stays False, and its batch normalisation and dropout never
+    # see `training=True`.
 
     def __init__(self, network: keras.Model, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)

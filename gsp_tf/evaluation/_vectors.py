@@ -10,23 +10,8 @@ from gsp_tf._typing import Relation
 
 
 def checked_embeddings(embeddings: ArrayLike, name: str, wide: bool = False) -> np.ndarray:
-    """Returns embeddings as a finite, contiguous float32 array `(N, D)`.
-
-    Args:
-        embeddings: real numbers `(N, D)` of any floating or integer dtype.
-        name: name of the array in errors.
-        wide: returns numbers that float32 does not hold in float64.
-
-    Raises:
-        ValueError: if the rank is not 2, N or D is 0, or a value is not finite in float32.
-        TypeError: if the values are not real numbers.
-
-    Example:
-        >>> checked_embeddings([[1.0, float("nan")], [0.0, 1.0]], "queries")
-        Traceback (most recent call last):
-            ...
-        ValueError: queries must be finite in float32; 1 of 2 rows hold NaN or infinity.
-    """
+    """Embeddings as a finite, contiguous float32 array `(N, D)`; `name` is theirs in errors."""
+    # `wide` gives numbers that float32 does not hold in float64.
     array = np.asarray(embeddings)
     if array.dtype.kind in "cOSUmM":
         raise TypeError(f"{name} must hold real numbers; received dtype {array.dtype}.")
@@ -57,22 +42,7 @@ def warn_of_own_images(queries: np.ndarray, references: np.ndarray) -> None:
 
 
 def checked_labels(labels: ArrayLike, count: int, name: str) -> np.ndarray:
-    """Returns labels as an integer array `(count,)`.
-
-    Args:
-        labels: integers `(count,)` or `(count, 1)`.
-        count: number of embeddings.
-        name: name of the array in errors.
-
-    Raises:
-        ValueError: if the shape is neither `(count,)` nor `(count, 1)`, or int64 does not hold a
-            label.
-        TypeError: if the dtype is not an integer.
-
-    Example:
-        >>> checked_labels([[3], [4]], 2, "labels")
-        array([3, 4])
-    """
+    """Labels `(count,)` or `(count, 1)` as integers `(count,)`; `name` is theirs in errors."""
     hint = " Label vectors need a relation, such as 'any'." if np.ndim(labels) == 2 else ""
     try:
         array = integers(labels, name)
@@ -123,24 +93,7 @@ def distinct_rows(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def truncated(embeddings: np.ndarray, dim: int) -> np.ndarray:
-    """The first components of embeddings, normalised to length 1 again.
-
-    A model trained with `MatryoshkaLoss` has embeddings that can be cut like this.
-
-    Args:
-        embeddings: float32 `(N, D)`.
-        dim: d, number of components to keep.
-
-    Returns:
-        float32 `(N, d)`; zero vectors stay zero.
-
-    Raises:
-        ValueError: if `dim` is not between 1 and D.
-
-    Example:
-        >>> truncated(np.float32([[3.0, 4.0, 12.0]]), 2)
-        array([[0.6, 0.8]], dtype=float32)
-    """
+    """The first components of embeddings, normalised to length 1 again, float32 `(N, dim)`."""
     if not 1 <= dim <= embeddings.shape[1]:
         raise ValueError(
             f"The embeddings have {embeddings.shape[1]} dimensions; their prefixes have between 1 "

@@ -152,3 +152,9 @@ def test_refuses_a_loss_without_logits():
     message = "PartialFC takes a loss that is a cross-entropy of logits, such as ArcFaceLoss"
     with pytest.raises(ValueError, match=message):
         PartialFC(ProxyAnchorLoss(20))
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan")])
+def test_refuses_a_rate_out_of_range(rate):
+    with pytest.raises(ValueError, match=f"sample_rate must lie above 0 .*, received {rate}"):
+        PartialFC(CosFaceLoss(20), rate)

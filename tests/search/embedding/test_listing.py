@@ -78,3 +78,11 @@ def test_the_fingerprint_is_of_paths_labels_and_their_order():
         [("a", None)],
     ]
     assert len({_list_digest(images) for images in lists}) == len(lists)
+
+
+def test_what_is_not_there_and_what_is_empty(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing.png does not exist"):
+        list_images([tmp_path / "nothing.png"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"empty cannot be used:\n- there are no images in it"):
+        list_images([tmp_path / "empty"])

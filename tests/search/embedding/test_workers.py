@@ -3,7 +3,9 @@
 import dataclasses
 import os
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -208,3 +210,47 @@ def test_ray_data_maps_the_batch_function(finished_run, expected, tmp_path):
             assert row["path"] == paths[-1] and np.isnan(row["embedding"]).all()
         else:
             np.testing.assert_allclose(row["embedding"], expected[row["path"]], atol=1e-6)
+
+
+def test_without_ray(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r'pip install "\.\[ray\]"'), _ray_session():
+        pass
+
+
+@pytest.fixture
+def sessions(monkeypatch):
+    """What is asked of a stand-in of Ray."""
+    asked = []
+    ray = SimpleNamespace(
+        is_initialized=lambda: False,
+        init=lambda *arguments, **options: asked.append((arguments, options)),
+        shutdown=lambda: asked.append("shutdown"),
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.data", SimpleNamespace())
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "")  # so that it is put back
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
+    return ray, asked
+
+
+def test_a_session_starts_a_cluster_of_its_own(sessions, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", "/x" * 50)
+    _, asked = sessions
+    with _ray_session():
+        arguments, options = asked[0]
+    assert arguments == ("local",) and options["include_dashboard"] is False
+    assert options["_temp_dir"] == "/tmp/ray" and asked[1:] == ["shutdown"]
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    monkeypatch.setenv("RAY_TMPDIR", "/short")
+    with _ray_session():
+        assert asked[-1][1]["_temp_dir"] == "/short/ray"
+
+
+def test_a_session_leaves_ray_as_it_is_connected(sessions, monkeypatch):
+    ray, asked = sessions
+    ray.is_initialized = lambda: True
+    with _ray_session() as found:
+        assert found is ray
+    assert asked == []

@@ -2,11 +2,11 @@ import shutil
 
 import numpy as np
 import pytest
-from embedded import save_run
+from embedded import edit_recipe, save_run
 
-from gsp_tf.runs import Run, load_splits
+from gsp_tf.runs import Run, RunFolder, load_splits
 from gsp_tf.search import RunModel, open_index, search
-from gsp_tf.search.explore._searched import IndexedImages, TestImages, open_images
+from gsp_tf.search.explore._searched import IndexedImages, NoImages, TestImages, open_images
 
 
 def test_without_an_index_the_test_images_of_the_run_are_searched(model, test_images, prepared):
@@ -65,3 +65,13 @@ def test_images_of_an_index_that_are_gone_are_left_out_of_a_sample(run, model, i
     finally:
         (images.parent / "elsewhere").rename(gone)
     assert len(open_index(run, index)) == 80 and len(found.sample(11).names) == 11
+
+
+def test_without_data_there_is_a_reason(run, tmp_path, capsys):
+    own = shutil.copytree(run, tmp_path / "run")
+    edit_recipe(own, f"path: {RunFolder(own).recipe().data.path}\n", f"path: {tmp_path / 'gone'}\n")
+    found = open_images(RunModel(own))
+    assert isinstance(found, NoImages) and len(found) == 0
+    assert str(tmp_path / "gone") in capsys.readouterr().err
+    assert str(tmp_path) not in found.summary and "the terminal says why" in found.summary
+    assert "gsp-tf embed" in found.summary and "gsp-tf index" in found.summary

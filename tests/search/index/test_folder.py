@@ -356,3 +356,20 @@ def test_items_with_two_columns_of_a_name_are_refused(index, name):
     craft(index, items=items)
     with pytest.raises(ValueError, match=f"items-.*parquet has two columns of the name {name}"):
         Index(index.path)
+
+
+@pytest.mark.parametrize("column", ["id", "path"])
+def test_items_without_an_id_or_a_path_are_refused(index, column):
+    number = index._items.column_names.index(column)
+    values = [None, *index._items[column].to_pylist()[1:]]
+    kind = index._items.schema.field(column).type
+    craft(index, items=index._items.set_column(number, column, pa.array(values, kind)))
+    with pytest.raises(ValueError, match="has items without an id or a path"):
+        Index(index.path)
+
+
+def test_metadata_that_are_not_those_of_the_files_are_refused(index):
+    segment = dataclasses.asdict(index.metadata.segments[0])
+    edit_json(index.path / "index.json", segments=[{**segment, "count": 299}])
+    with pytest.raises(ValueError, match="do not belong together"):
+        Index(index.path)

@@ -37,10 +37,6 @@ from gsp_tf.recipe._training import (
 from gsp_tf.recipe._values import VALUES, load_values
 
 __all__ = [
-    "BRANCHES",
-    "OBJECTS",
-    "VALUES",
-    "VIEWS",
     "BackboneRecipe",
     "CCPRecipe",
     "CanvasRecipe",
@@ -55,15 +51,7 @@ __all__ = [
     "ScheduleRecipe",
     "TrainingRecipe",
     "ZeroShotRecipe",
-    "add_recipe_arguments",
-    "augmentation_layers",
-    "compose",
-    "given_values",
-    "has_branches",
     "load_recipe",
-    "load_values",
-    "num_groups",
-    "parameters",
     "recipe_text",
     "recipe_values",
     "resolved",

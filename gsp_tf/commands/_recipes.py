@@ -56,7 +56,7 @@ def fitting(recipe, folder, files, fields):
         skip_unreadable=True,
         min_images_per_class=recipe.data.min_images_per_class,
     )
-    images, _ = load_images(data)
+    images = load_images(data)
     given = given_values(files, fields)
     backbone = given.get("backbone", {})
     fixed = [backbone.get("name"), backbone.get("weights"), given.get("initial_run")]

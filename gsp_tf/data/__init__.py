@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from gsp_tf.data.datasets.token_sets import synthetic_token_sets
     from gsp_tf.data.datasets.unlabelled import load_unlabelled
     from gsp_tf.data.images._formats import IMAGE_EXTENSIONS
+    from gsp_tf.data.images._identical import identical_files, identical_images, shared_images
+    from gsp_tf.data.images._jpeg import decode_jpeg_window, is_upright_jpeg, to_grey
+    from gsp_tf.data.images._left_out import LeftOut, find_unreadable
+    from gsp_tf.data.images._reduced import reduce_images
     from gsp_tf.data.images.decode import (
         MAX_PIXELS,
         UnreadableImageError,
@@ -30,11 +34,14 @@ if TYPE_CHECKING:
         read_image,
     )
     from gsp_tf.data.images.encoded_images import EncodedImages, FileImages
-    from gsp_tf.data.images.identical import identical_files, identical_images, shared_images
     from gsp_tf.data.images.image_set import ArrayImages, ImageSet, SelectedImages
-    from gsp_tf.data.images.jpeg import decode_jpeg_window, is_upright_jpeg, to_grey
-    from gsp_tf.data.images.left_out import LeftOut, find_unreadable
-    from gsp_tf.data.images.reduced import reduce_images
+    from gsp_tf.data.pipeline._feature_maps import (
+        FeatureMaps,
+        cache_feature_maps,
+        evaluation_maps,
+        training_maps,
+    )
+    from gsp_tf.data.pipeline._windows import central_window, resize_window
     from gsp_tf.data.pipeline.batches import (
         as_arrays,
         evaluation_dataset,
@@ -42,17 +49,15 @@ if TYPE_CHECKING:
         sampled_dataset,
         training_dataset,
     )
-    from gsp_tf.data.pipeline.class_samplers import NearestClassSampler, SuperClassSampler
-    from gsp_tf.data.pipeline.feature_maps import (
-        FeatureMaps,
-        cache_feature_maps,
-        evaluation_maps,
-        training_maps,
+    from gsp_tf.data.pipeline.samplers import (
+        ClassBalancedSampler,
+        FixedTripletSampler,
+        NearestClassSampler,
+        Sampler,
+        SuperClassSampler,
+        WeightedSampler,
     )
-    from gsp_tf.data.pipeline.image_samplers import FixedTripletSampler, WeightedSampler
-    from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler
     from gsp_tf.data.pipeline.view import TrainingView, ViewedImages
-    from gsp_tf.data.pipeline.windows import central_window, resize_window
     from gsp_tf.data.splits import halve_classes, protocol_classes, split_classes, split_images
 
 __all__ = [
@@ -73,7 +78,6 @@ __all__ = [
     "UnreadableImageError",
     "WeightedSampler",
     "collage_splits",
-    "decode_image",
     "evaluation_dataset",
     "load_cars196",
     "load_cifar10",

@@ -1,7 +1,6 @@
 """The typed description of one experiment, and its form on disk (YAML)."""
 
 from gsp_tf.recipe._augmentation import augmentation_layers
-from gsp_tf.recipe._backbone import BackboneRecipe, LoRARecipe
 from gsp_tf.recipe._classes import (
     BRANCHES,
     OBJECTS,
@@ -10,26 +9,29 @@ from gsp_tf.recipe._classes import (
     num_groups,
     parameters,
 )
-from gsp_tf.recipe._data import CanvasRecipe, CollageRecipe, DataRecipe
 from gsp_tf.recipe._files import (
     add_recipe_arguments,
     compose,
     given_values,
     load_recipe,
+    plain_values,
     recipe_text,
     recipe_values,
     save_recipe,
 )
 from gsp_tf.recipe._resolved import resolved
 from gsp_tf.recipe._sections import (
+    BackboneRecipe,
+    CanvasRecipe,
+    CCPRecipe,
     ClassRecipe,
+    CollageRecipe,
+    DataRecipe,
     EmbeddingRecipe,
+    EvaluationRecipe,
+    LoRARecipe,
     ProtocolRecipe,
     Recipe,
-)
-from gsp_tf.recipe._training import (
-    CCPRecipe,
-    EvaluationRecipe,
     ScheduleRecipe,
     TrainingRecipe,
     ZeroShotRecipe,
@@ -52,8 +54,5 @@ __all__ = [
     "TrainingRecipe",
     "ZeroShotRecipe",
     "load_recipe",
-    "recipe_text",
-    "recipe_values",
-    "resolved",
     "save_recipe",
 ]

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gsp_tf._names import NAMES, NOT_AUGMENTATIONS, named, similar
-from gsp_tf.recipe._data import DataRecipe
+from gsp_tf._names import NAMES, NOT_AUGMENTATIONS, named
+from gsp_tf.recipe._sections import DataRecipe, similar_or_all
 
 if TYPE_CHECKING:
     import keras
@@ -19,16 +19,7 @@ _NOT_OPTIONS = {*_FIXED, "data_format", "name", "kwargs"}
 def augmentation_layers(data: DataRecipe) -> list["keras.layers.Layer"]:
     """The layers of `data.augmentation`, as `gsp_tf.data.TrainingView` takes them.
 
-    Args:
-        data: The section `data` of a recipe.
-
-    Raises:
-        ValueError: if a name or an option is unknown, or Keras does not accept a value.
-
-    Example:
-        >>> layers = augmentation_layers(DataRecipe(augmentation=[{"name": "hue", "factor": 0.1}]))
-        >>> [type(layer).__name__ for layer in layers]
-        ['RandomHue']
+    Raises `ValueError` if a name or an option is unknown, or Keras does not accept a value.
     """
     return [_layer(f"{_SECTION}[{place}]", part) for place, part in enumerate(data.augmentation)]
 
@@ -55,9 +46,7 @@ def _layer(field, part):
     options = _options(of_class)
     for option in given:
         if option not in options:
-            hint = similar(option, options)
-            accepted = f"; there are {', '.join(options)}." if options else ", which takes none."
-            hint = accepted if hint == "." else hint
+            hint = similar_or_all(option, options)
             raise ValueError(f"{field}.{option:.80} is not an option of {name}{hint}")
     for option, default in options.items():
         if default is inspect.Parameter.empty and option not in given:

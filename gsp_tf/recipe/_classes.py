@@ -11,7 +11,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from gsp_tf._names import NAMES, named, similar
+from gsp_tf._names import NAMES, named
 from gsp_tf._numbers import (
     Capacity,
     CountOrZero,
@@ -23,7 +23,7 @@ from gsp_tf._numbers import (
     checked,
 )
 from gsp_tf._refusals import described, readable
-from gsp_tf.recipe._sections import ClassRecipe, Recipe
+from gsp_tf.recipe._sections import ClassRecipe, Recipe, similar_or_all
 
 BRANCHES = ("first", "second")
 """Names of the two branches of a head, as in `loss_weights`."""
@@ -68,16 +68,7 @@ _BY_DEFAULT = {bool: bool, int: _NUMBER, float: _NUMBER, str: int | str, type: s
 
 
 def parameters(section: str, chosen: Any) -> Mapping[str, inspect.Parameter]:
-    """The parameters of the class or function that a section of a recipe names, by name.
-
-    Args:
-        section: Name of the section.
-        chosen: The section, which has a `name`, or `None`, which has no parameters.
-
-    Example:
-        >>> "margin" in parameters("loss", ClassRecipe("triplet"))
-        True
-    """
+    """The parameters of the class or function that a section names, by name; none for `None`."""
     if chosen is None:
         return {}
     from gsp_tf._config import parameters_of  # here: it needs Keras, as the class does
@@ -90,28 +81,12 @@ def parameters(section: str, chosen: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def has_branches(recipe: Recipe) -> bool:
-    """Whether the head of a recipe gives embeddings of two branches.
-
-    Args:
-        recipe: The recipe.
-
-    Example:
-        >>> has_branches(Recipe(head=ClassRecipe("coded_residual")))
-        True
-    """
+    """Whether the head of a recipe gives embeddings of two branches."""
     return "embedding_dim" in parameters("head", recipe.head)
 
 
 def num_groups(recipe: Recipe) -> int | None:
-    """Number of groups into which the head of a recipe divides the embedding, or `None`.
-
-    Args:
-        recipe: The recipe.
-
-    Example:
-        >>> num_groups(Recipe(head=ClassRecipe("linear_grouping", {"num_groups": 4})))
-        4
-    """
+    """Number of groups into which the head of a recipe divides the embedding, or `None`."""
     is_grouping = "group_dim" in parameters("head", recipe.head)
     return recipe.head.arguments["num_groups"] if is_grouping else None
 
@@ -150,8 +125,7 @@ def complete_callbacks(given):
     known = NAMES["callbacks"]
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
-        hint = similar(unknown, known)
-        hint = f"; there are {', '.join(known)}." if hint == "." else hint
+        hint = similar_or_all(unknown, known)
         raise ValueError(f"callbacks.{unknown} is not a callback{hint}")
     return {
         name: _complete_plain(
@@ -181,9 +155,7 @@ def _complete_plain(section, chosen, place=None):
     for argument, value in chosen.arguments.items():
         field = f"{place}.{argument}"
         if argument not in hints:
-            accepted = f"; there are {', '.join(hints)}." if hints else ", which takes none."
-            hint = similar(argument, hints)
-            hint = accepted if hint == "." else hint
+            hint = similar_or_all(argument, hints)
             raise ValueError(f"{field:.80} is not an argument of {chosen.name}{hint}")
         if value is None and types.NoneType not in typing.get_args(hints[argument]):
             raise ValueError(f"{field} must be {described(hints[argument])}, received null.")

@@ -2,7 +2,7 @@
 
 import os
 from argparse import ArgumentError
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache, reduce
 from pathlib import Path
@@ -12,11 +12,11 @@ from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser
 
 from gsp_tf._files import replace_text
-from gsp_tf._names import NAMES, similar
+from gsp_tf._names import NAMES
 from gsp_tf._refusals import readable
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe._resolved import resolved
-from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
+from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe, similar_or_all
 from gsp_tf.recipe._values import MAX_CHARACTERS, VALUES, load_values
 
 _Arguments = dict[str, bool | int | float | str | list[int] | list[float] | list[str] | None] | None
@@ -63,18 +63,7 @@ def load_recipe(
 def compose(
     files: list[PathLike], given: dict, under: dict | None = None, resolve: bool = True
 ) -> Recipe:
-    """Combine recipe files with values that override them and values that they override.
-
-    Args:
-        files: YAML files, as `load_recipe` takes them.
-        given: Values that override the files, as nested dicts.
-        under: Values that the files override.
-        resolve: As in `load_recipe`.
-
-    Example:
-        >>> compose([], {"seed": 3, "pooling": {"name": "gap"}}).pooling.name
-        'gap'
-    """
+    """Combine recipe files with nested values that override them, and others that they override."""
     name = {"name": composed_name(files)} if len(files) > 1 else {}
     layers = [_DEFAULTS, name, under or {}, *map(_file_values, files)]
     try:
@@ -85,16 +74,7 @@ def compose(
 
 
 def given_values(files: list[PathLike], given: dict) -> dict:
-    """Merge recipe files and values that override them, without defaults.
-
-    Args:
-        files: YAML files, as `load_recipe` takes them.
-        given: Values that override the files, as nested dicts.
-
-    Example:
-        >>> given_values([], {"seed": 3})
-        {'seed': 3}
-    """
+    """Merge recipe files and nested values that override them, without defaults."""
     return reduce(_merged, [{}, *map(_file_values, files), given])
 
 
@@ -135,9 +115,7 @@ def _check_sections(section, given, name="the recipe"):
     for key, value in given.items():
         field = str(key) if section is Recipe else f"{name}.{key}"
         if key not in parts:
-            hint = similar(key, parts)
-            hint = f"; there are {', '.join(parts)}." if hint == "." else hint
-            raise ValueError(f"{field:.80} is not a field{hint}")
+            raise ValueError(f"{field:.80} is not a field{similar_or_all(key, parts)}")
         if is_dataclass(parts[key].default_factory):
             _check_sections(parts[key].default_factory, value, field)
         elif key in CLASS_SECTIONS:
@@ -222,18 +200,7 @@ def _parser():
 
 
 def add_recipe_arguments(parser: ArgumentParser, skip: Collection[str] = ()) -> None:
-    """Add one option for every field of a recipe to a parser.
-
-    Args:
-        parser: The parser.
-        skip: Names of sections, such as "head", for which the parser has options of its own.
-
-    Example:
-        >>> parser = ArgumentParser(exit_on_error=False)
-        >>> add_recipe_arguments(parser)
-        >>> parser.parse_args(["--pooling.p", "3"], defaults=False).pooling
-        {'p': 3}
-    """
+    """Add one option for every field of a recipe to a parser, except for the sections to skip."""
     parser.parser_mode = VALUES
     parser.add_class_arguments(Recipe, skip={*CLASS_SECTIONS, "callbacks"})
     helps = {part.arg_name: part.description for part in parse_docstring(Recipe.__doc__).params}
@@ -247,38 +214,23 @@ def add_recipe_arguments(parser: ArgumentParser, skip: Collection[str] = ()) -> 
 
 
 def recipe_values(recipe: Recipe) -> dict:
-    """A recipe as nested dicts, lists, numbers and strings, as in a recipe file.
-
-    Args:
-        recipe: The recipe.
-
-    Example:
-        >>> recipe_values(Recipe())["pooling"]
-        {'name': 'gsp'}
-    """
-    values = _plain(asdict(recipe))
+    """A recipe as nested dicts, lists, numbers and strings, as in a recipe file."""
+    values = plain_values(asdict(recipe))
     for section in CLASS_SECTIONS:
         if values[section] is not None:
             values[section] = {"name": values[section]["name"], **values[section]["arguments"]}
     return values
 
 
-def _plain(value):
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+def plain_values(value):
+    """A value with dicts for mappings and lists for tuples, as YAML has it."""
+    if isinstance(value, Mapping):
+        return {key: plain_values(part) for key, part in value.items()}
+    return [plain_values(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """A recipe with all its fields, as YAML.
-
-    Args:
-        recipe: The recipe.
-
-    Example:
-        >>> print(recipe_text(Recipe(name="mine")).splitlines()[0])
-        name: mine
-    """
+    """A recipe with all its fields, as YAML."""
     return yaml.safe_dump(recipe_values(recipe), sort_keys=False, allow_unicode=True)
 
 

@@ -4,7 +4,7 @@ import types
 from dataclasses import replace
 from pathlib import PurePath
 
-from gsp_tf._names import NAMES, named, names_with, similar
+from gsp_tf._names import NAMES, named, names_with
 from gsp_tf._numbers import Count, CountOrZero, NonNegative, Number, ShareBelowOne, checked
 from gsp_tf._refusals import described
 from gsp_tf.recipe._augmentation import with_options
@@ -17,7 +17,7 @@ from gsp_tf.recipe._classes import (
     num_groups,
     parameters,
 )
-from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe
+from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe, similar_or_all
 
 _OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face"}
 """Losses that depend on the length of embeddings, which is 1 after every head."""
@@ -27,18 +27,8 @@ def resolved(recipe: Recipe) -> Recipe:
     """The recipe with every argument of its classes, defaults included.
 
     This imports the classes, and with them TensorFlow. What it returned once it returns again.
-
-    Args:
-        recipe: The recipe.
-
-    Raises:
-        ValueError: if a name or an argument is unknown, an argument is missing or of the wrong
-            type, or parts of the recipe are incompatible.
-
-    Example:
-        >>> arguments = resolved(Recipe(loss=ClassRecipe("circle", {"margin": 0.2}))).loss.arguments
-        >>> {name: arguments[name] for name in ("margin", "scale", "normalize")}
-        {'margin': 0.2, 'scale': 80.0, 'normalize': True}
+    Raises `ValueError` if a name or an argument is unknown, an argument is missing or of the wrong
+    type, or parts of the recipe are incompatible.
     """
     if hasattr(recipe, "_is_resolved"):  # not of what `replace` makes of it
         return recipe
@@ -80,8 +70,7 @@ def _check_optimizer(training):
     for name, value in training.optimizer_arguments.items():
         field = f"training.optimizer_arguments.{name:.80}"
         if name not in defaults:
-            hint = similar(name, defaults)
-            hint = f"; there are {', '.join(defaults)}." if hint == "." else hint
+            hint = similar_or_all(name, defaults)
             raise ValueError(f"{field} is not an argument of {training.optimizer}{hint}")
         kind = _kind_of(name, defaults[name])
         fits = isinstance(value, int | float if hasattr(kind, "_restrictions") else kind)

@@ -17,16 +17,8 @@ MAX_DEPTH = 50
 def load_values(text: str) -> Any:
     """Read YAML with unique keys, and without tags or the key `class_path`.
 
-    Args:
-        text: YAML of at most 1,000,000 characters, 100,000 values and 50 levels.
-
-    Raises:
-        ValueError: if it is larger, or has what a recipe does not have.
-        yaml.YAMLError: if it is not YAML.
-
-    Example:
-        >>> load_values("data: {image_size: 1e2}")
-        {'data': {'image_size': 100.0}}
+    Raises `ValueError` if it has more than 1,000,000 characters, 100,000 values or 50 levels, or
+    what a recipe does not have, and `yaml.YAMLError` if it is not YAML.
     """
     # jsonargparse would import, and so run, the module that the key class_path names. Aliases may
     # repeat values within the size limits.

@@ -12,35 +12,31 @@ if TYPE_CHECKING:
         stop_note,
         untrained_note,
     )
-    from gsp_tf.runs._embeddings import fingerprint
+    from gsp_tf.runs._check import Check, check_recipe
+    from gsp_tf.runs._demo import run_demo
+    from gsp_tf.runs._errors import reason
+    from gsp_tf.runs._evaluation import fingerprint, prefix_metrics
     from gsp_tf.runs._facts import recipe_facts
-    from gsp_tf.runs.check import Check, check_recipe
+    from gsp_tf.runs._reranking import rerank_run
+    from gsp_tf.runs._table import print_results
+    from gsp_tf.runs._tokens import TokenModel
     from gsp_tf.runs.choices import choices_text, choose_recipe, climbs, ladder_recipes
     from gsp_tf.runs.comparison import Comparison
-    from gsp_tf.runs.data import Splits, evaluation_batches, load_folds, load_splits
-    from gsp_tf.runs.demo import run_demo
+    from gsp_tf.runs.data import Splits, evaluation_batches, load_folds, load_images, load_splits
     from gsp_tf.runs.ensemble import Ensemble, open_run
-    from gsp_tf.runs.errors import reason
     from gsp_tf.runs.folder import RunFolder
     from gsp_tf.runs.frozen import frozen_metrics
-    from gsp_tf.runs.heads import build_head
-    from gsp_tf.runs.images import load_images
     from gsp_tf.runs.ladder import Ladder
-    from gsp_tf.runs.model import build_embedder, build_learner, features_model
+    from gsp_tf.runs.model import build_embedder, build_head, build_learner, features_model
     from gsp_tf.runs.named import is_run, run_folder
     from gsp_tf.runs.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
     from gsp_tf.runs.pretrained import frozen_recipe, pretrained_run
-    from gsp_tf.runs.ranking import prefix_metrics
-    from gsp_tf.runs.reranking import rerank_run
     from gsp_tf.runs.run import Run, report_runs
-    from gsp_tf.runs.table import print_results
-    from gsp_tf.runs.tokens import TokenModel
 
 __all__ = [
     "Comparison",
     "Ensemble",
     "Ladder",
-    "PlaceMaps",
     "Run",
     "RunFolder",
     "Splits",

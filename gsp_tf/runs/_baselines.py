@@ -23,17 +23,7 @@ _STOPPED = {
 
 
 class Baseline(NamedTuple):
-    """What a run is compared with, and what training added to it.
-
-    Attributes:
-        metrics: its metrics on the queries of the run, as shares.
-        gain: the run's metrics minus these.
-        gain_intervals: low and high end of the 95 % intervals of `gain`, where there are some.
-
-    Example:
-        >>> Baseline({"map_at_r": 0.5}, {"map_at_r": 0.1}, {}).gain
-        {'map_at_r': 0.1}
-    """
+    """What a run is compared with, and what training added to it."""
 
     metrics: dict[str, float]
     gain: dict[str, float]
@@ -41,19 +31,10 @@ class Baseline(NamedTuple):
 
 
 def baselines(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Baseline]:
-    """What a run is compared with: the network that it started from, alone and with a linear head.
+    """What a run is compared with, by its name in tables, from its `metrics.json`.
 
-    Args:
-        recipe: the recipe of the run.
-        metrics: contents of its `metrics.json`.
-
-    Returns:
-        `Baseline` by its name in tables; empty for a run that was compared with nothing.
-
-    Example:
-        >>> kept = {"frozen": {"map_at_r": 0.5}, "gain": {"map_at_r": 0.1}, "gain_intervals": {}}
-        >>> list(baselines(Recipe(), kept))
-        ['frozen network']
+    The network that it started from, alone and with a linear head; empty for a run that was
+    compared with nothing.
     """
     return {
         name: Baseline(metrics[key], metrics[GAINS[key]], metrics[f"{GAINS[key]}_intervals"])

@@ -21,12 +21,10 @@ def facts_table(facts):
 
 def note_small_map(recipe, learner):
     """Warn if the last map has too few places for a layer that weighs them."""
-    shape = _last_map(trained_backbone(learner))
-    if len(shape) != 3 or min(shape[:2]) >= _SMALLEST:
+    shape = trained_backbone(learner).outputs[-1].shape[1:]
+    if len(shape) != 3 or min(shape[:2]) >= _SMALLEST or recipe.trainer == "classification":
         return
     is_pooled = recipe.head is None
-    if recipe.trainer == "classification":
-        return
     if not is_pooled or _weighs_places(learner.embedder.get_layer("pooling")):
         what = recipe.pooling.name if is_pooled else recipe.head.name
         warnings.warn(
@@ -41,16 +39,6 @@ def _weighs_places(head):
     """Whether a layer weighs the places of a map or chooses among them."""
     chooses = isinstance(head, (layers.WeldonPooling, layers.OptimalTransportPooling))
     return chooses or any(hasattr(head, name) for name in _WEIGHTS)
-
-
-def _last_map(network):
-    """Shape of the output of a backbone, without the batch: a map or tokens."""
-    return tuple(network.outputs[-1].shape[1:])
-
-
-def _map(network):
-    shape = _last_map(network)
-    return f"{_times(shape)}" if len(shape) == 3 else f"{shape[0]} tokens x {shape[1]}"
 
 
 def _times(shape):
@@ -156,13 +144,13 @@ def model_facts(recipe, weights=None):
 def learner_facts(learner):
     """The sizes of a model."""
     network = trained_backbone(learner)
-    facts = {"last map": _map(network)}
-    for layer in learner.embedder.layers:
-        if layer.name == FROZEN:
-            size = 2 * math.prod(layer.output.shape[1:])
-            facts = {
-                "frozen map": f"{_times(layer.output.shape[1:])}, {size:,} bytes in float16"
-            } | facts
+    facts = {}
+    for frozen in _frozen_parts(learner):
+        shape = frozen.output.shape[1:]
+        facts["frozen map"] = f"{_times(shape)}, {2 * math.prod(shape):,} bytes in float16"
+    shape = network.outputs[-1].shape[1:]
+    is_map = len(shape) == 3
+    facts["last map"] = _times(shape) if is_map else f"{shape[0]} tokens x {shape[1]}"
     of_backbone = _backbone_weights(learner), network.trainable_weights
     of_embedder = learner.embedder.weights, learner.embedder.trainable_weights
     for name, (weights, trainable) in (("backbone", of_backbone), ("embedder", of_embedder)):
@@ -177,8 +165,12 @@ def backbone_bytes(learner):
 
 def _backbone_weights(learner):
     """The weights of a backbone, those of its frozen part included."""
-    frozen = [layer for layer in learner.embedder.layers if layer.name == FROZEN]
-    return [weight for part in (*frozen, trained_backbone(learner)) for weight in part.weights]
+    parts = *_frozen_parts(learner), trained_backbone(learner)
+    return [weight for part in parts for weight in part.weights]
+
+
+def _frozen_parts(learner):
+    return [layer for layer in learner.embedder.layers if layer.name == FROZEN]
 
 
 def _head_facts(recipe):
@@ -221,19 +213,7 @@ def _call(name, arguments):
 
 
 def recipe_facts(recipe: Recipe) -> dict[str, str]:
-    """What a recipe says about the model and its training, in words; the data are not read.
-
-    Args:
-        recipe: a complete recipe, such as that of a run.
-
-    Returns:
-        lines of text by the name of the fact.
-
-    Example:
-        >>> from gsp_tf.recipe import resolved
-        >>> recipe_facts(resolved(Recipe()))["embedding"]
-        '64 dimensions, mapped before pooling'
-    """
+    """What a recipe says about the model and its training, in words; the data are not read."""
     return model_facts(recipe) | training_facts(recipe)
 
 
@@ -256,11 +236,8 @@ def training_facts(recipe):
 
 def _batch(data):
     """What a training batch is made of."""
-    classes, images, others = (
-        data.classes_per_batch,
-        data.images_per_class,
-        data.unlabelled_per_batch,
-    )
+    classes, images = data.classes_per_batch, data.images_per_class
+    others = data.unlabelled_per_batch
     parts = [f"{classes} classes x {images} images"] if classes else []
     if others:
         parts.append(f"{others} images {'without' if classes else 'of any'} class")

@@ -9,14 +9,14 @@ import time
 
 import keras
 import numpy as np
+from keras import ops
 
 from gsp_tf._backend import jit_compile, make_deterministic
 from gsp_tf._keras import layers_within
 from gsp_tf._metadata import versions
 from gsp_tf._names import named
 from gsp_tf.runs._baselines import GAINS
-from gsp_tf.runs._classification import AccuracyEvaluation
-from gsp_tf.runs._embeddings import fingerprint
+from gsp_tf.runs._evaluation import fingerprint
 from gsp_tf.runs._facts import facts_table, learner_facts, note_small_map
 from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._inputs import FeatureInputs, ImageInputs
@@ -38,6 +38,7 @@ from gsp_tf.training import (
     RetrievalEvaluation,
     SaveBest,
     StopOnNaN,
+    embed,
     epoch_of,
 )
 
@@ -319,6 +320,20 @@ def _evaluation(recipe, splits, inputs):
         recall_at=recall_at,
         references=None if gallery is None else inputs.evaluation_batches(gallery),
     )
+
+
+def accuracy(classifier, features, labels):
+    """The share of features `(N, D)` whose most likely class is their label."""
+    logits = ops.convert_to_numpy(classifier.logits(features))
+    return float(np.mean(logits.argmax(axis=1) == labels))
+
+
+class AccuracyEvaluation(RetrievalEvaluation):
+    """Adds the accuracy on validation images to the logs of each epoch, as `val_accuracy`."""
+
+    def evaluate(self):
+        features, labels = embed(self._forward, self.dataset)
+        return {f"{self.prefix}accuracy": accuracy(self.model.embedding_loss, features, labels)}
 
 
 class Clock:

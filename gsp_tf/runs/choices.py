@@ -21,14 +21,9 @@ from gsp_tf.recipe import (
     Recipe,
     TrainingRecipe,
 )
-from gsp_tf.runs._facts import dimensions, frozen_part, network_name
-from gsp_tf.runs._networks import (
-    is_closed,
-    network_and_weights,
-    why_random,
-)
+from gsp_tf.runs._facts import dimensions, facts_table, frozen_part, network_name
+from gsp_tf.runs.data import load_images
 from gsp_tf.runs.folder import RunFolder
-from gsp_tf.runs.images import load_images
 
 _FRACTIONS = (0.6, 0.2, 0.2)
 _FEWEST_CLASSES = 6  # two per split
@@ -91,7 +86,7 @@ def choose_recipe(
     """
     data = DataRecipe("folder", path=str(path), skip_unreadable=True)
     if images is None:
-        images, _ = load_images(data)
+        images = load_images(data)
     num_classes = len(images.class_names)
     if num_classes < _FEWEST_CLASSES:
         raise ValueError(
@@ -104,11 +99,11 @@ def choose_recipe(
         backbone, weights = initial.backbone.name, initial.backbone.weights
         preset = initial.backbone.preset
     side = _median_side(images)
-    network, weights, image_size = network_and_weights(backbone, weights, side, preset)
+    network, weights, image_size = _network_and_weights(backbone, weights, side, preset)
     per_batch, per_class = _batch(np.bincount(train.labels))
     passes = len(train) / (per_batch * per_class)
     pretrained = weights is not None
-    freezes = pretrained and not is_closed(network, preset)
+    freezes = pretrained and not _is_closed(network, preset)
     recipe = Recipe(
         name=Path(path).resolve().name.lstrip(".") or "run",
         data=DataRecipe(
@@ -154,13 +149,7 @@ def choose_recipe(
 def climbs(recipe: Recipe) -> bool:
     """Whether a recipe for a folder is one for the highest rung of a `Ladder`.
 
-    Args:
-        recipe: result of `choose_recipe`, or the same with some values changed. It has pretrained
-            weights, and all of its network trains with one loss on classes.
-
-    Example:
-        >>> climbs(Recipe())
-        False
+    It has pretrained weights, and all of its network trains with one loss on classes.
     """
     backbone, data = recipe.backbone, recipe.data
     is_whole = backbone.frozen_to is None and not backbone.freeze and not backbone.lora.rank
@@ -246,16 +235,7 @@ def ladder_recipes(
 
 
 def choices_text(recipe: Recipe, images: FileImages) -> str:
-    """Describe what was chosen for a folder of photographs, and why, in nine lines.
-
-    Args:
-        recipe: result of `choose_recipe`, or the same with some values changed.
-        images: images of the folder.
-
-    Example:
-        recipe = choose_recipe("my_images", images)
-        print(choices_text(recipe, images))
-    """
+    """What was chosen for a folder of photographs, and why, in nine lines."""
     data, training = recipe.data, recipe.training
     counts = np.bincount(images.labels)
     each = (
@@ -278,12 +258,12 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
     if recipe.initial_run is not None:
         why = f"as {recipe.initial_run} trained it"
     elif weights is None:
-        why = why_random(recipe.backbone, data.image_size)
+        why = _why_random(recipe.backbone, data.image_size)
     else:
         why = f"with the weights {weights}"
     if recipe.backbone.frozen_to is not None:
         why += f", {frozen_part(recipe.backbone)}"
-    elif weights is not None and is_closed(recipe.backbone.name, recipe.backbone.preset):
+    elif weights is not None and _is_closed(recipe.backbone.name, recipe.backbone.preset):
         why += ", whose batch normalisation trains too: it is inside layers of keras-hub"
     patience = training.patience
     ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
@@ -301,8 +281,7 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
         f"steps at most{ends}",
         "others": "--data.image_size 96 or any other field; recipe.yaml in the run lists them all",
     }
-    width = max(map(len, lines))
-    return "\n".join(f"{name:{width}}  {line}" for name, line in lines.items())
+    return facts_table(lines)
 
 
 def _median_side(images):
@@ -317,3 +296,75 @@ def _batch(counts):
     per_class = min(4, typical)
     per_batch = min(_BATCH // per_class, len(counts))
     return per_batch, max(per_class, min(_BATCH // per_batch, typical))
+
+
+_SMALLEST_MAP = 4
+_OF_PRETRAINED = 224
+_SIDES = (32, 48, 64, 96, 128, 160, 192, 224, 256)
+_FROM_SCRATCH = "conv4"
+_PRETRAINED = (  # the first of these with weights on this machine is taken
+    "resnet50",
+    "convnext_tiny",
+    "densenet121",
+    "resnet50v2",
+    "inception_v3",
+    "mobilenet_v2",
+    "resnet101",
+    "resnet152",
+    "efficientnet_lite0",
+)
+
+
+def frozen_side(network: str, preset: str | None) -> int:
+    """Side of the images of a pretrained network: 224, or that of a preset that needs more."""
+    is_preset = network == "hub" and preset
+    return backbones.preset_side(preset, _OF_PRETRAINED) if is_preset else _OF_PRETRAINED
+
+
+def _network_and_weights(name, weights, side, preset):
+    """Backbone, weights and image side for photographs with this median shorter side."""
+    if name == "hub":
+        return name, weights or backbones.pretrained(name)[0], frozen_side(name, preset)
+    if weights is not None:
+        name = name or _PRETRAINED[0]
+        return name, weights, _side(name, _OF_PRETRAINED)
+    names = _PRETRAINED if name is None else (name,)
+    for network in names:
+        source = backbones.weights_source(network, _OF_PRETRAINED)
+        if source is not None and source.is_local:
+            return network, backbones.pretrained(network)[0], _side(network, _OF_PRETRAINED)
+    network = name or _FROM_SCRATCH
+    small = 32 if side < 48 else 48 if side < 96 else 64
+    return network, None, _side(network, small)
+
+
+def _side(network, wanted):
+    """The smallest accepted side, at least `wanted`, with a large enough last map."""
+    for side in _SIDES:
+        if side < wanted:
+            continue
+        try:
+            shape = backbones.create(network, (side, side, 3)).output_shape
+        except ValueError:  # the network does not accept this side
+            continue
+        if len(shape) != 4 or min(shape[1:3]) >= _SMALLEST_MAP:
+            return side
+    return wanted
+
+
+def _why_random(backbone, side):
+    """That a network starts from random weights, and which weights it could start from."""
+    if backbone.name == _FROM_SCRATCH:
+        return "from random weights: no ImageNet weights in the cache of Keras or from pip"
+    source = backbones.weights_source(backbone.name, side, backbone.preset)
+    if source is None:
+        return "from random weights: no pretrained ones come with it"
+    own = backbones.pretrained(backbone.name)[0]
+    where = "are on this machine" if source.is_local else f"are not on this machine: {source.text}"
+    return f"from random weights; --backbone.weights {own} takes its own, which {where}"
+
+
+def _is_closed(network, preset):
+    """Whether a network has batch normalisation that cannot be frozen."""
+    is_preset = network == "hub" and preset is not None
+    return is_preset and not backbones.can_freeze_batch_normalization(preset)

@@ -116,17 +116,19 @@ class Comparison:
             for method, row in values.items()
         }
 
-    def _refuse(self, error):
+    def _refuse(self, reason):
         if not self._skip:
-            raise error
-        self.skipped.append(str(error))
+            raise ValueError(reason)
+        self.skipped.append(reason)
 
     def _result(self, path):
         """The results of a run folder; `None` if it has none and is left out."""
         try:
             return _Result(path)
         except (OSError, ValueError) as error:
-            self._refuse(error)
+            if not self._skip:
+                raise
+            self.skipped.append(str(error))
 
     def _comparable(self, runs):
         """The runs, without those with other test classes or a repeated seed."""
@@ -135,20 +137,18 @@ class Comparison:
             first = test_classes.setdefault(run.dataset, run)
             key = (run.method, run.dataset, run.seed)
             if first.test_classes != run.test_classes:
-                reason = (
+                self._refuse(
                     f"{run.path} and {first.path} have different test classes, so that one column "
                     f"({run.dataset}) cannot hold both."
                 )
             elif key in seeds:
-                reason = (
+                self._refuse(
                     f"{run.path} is a second run of {run.method!r} on {run.dataset} with seed "
                     f"{run.seed}; the runs of a method need different seeds."
                 )
             else:
                 seeds.add(key)
                 yield run
-                continue
-            self._refuse(ValueError(reason))
 
     def markdown(self) -> str:
         """The table as Markdown, `mean ± deviation` in percent."""

@@ -3,22 +3,94 @@
 import dataclasses
 import hashlib
 import inspect
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_origin, get_type_hints
 
 import tensorflow as tf
 
 from gsp_tf import data
 from gsp_tf._names import named
 from gsp_tf.data import ImageSet
-from gsp_tf.recipe import DataRecipe, Recipe
-from gsp_tf.runs.images import (
-    division,
-    load_images,
-    load_unlabelled_images,
-    tile_size,
-    training_view,
+from gsp_tf.recipe import DataRecipe, Recipe, augmentation_layers
+
+_OF_LOADERS = (
+    *("path", "channels", "skip_unreadable", "min_images_per_class"),
+    *("download", "unlabelled"),
 )
+
+
+def _division(name):
+    """How a published set divides its classes: "halves", "splits", or `None` if it does not."""
+    loader = named("data", name)
+    takes, returned = inspect.signature(loader).parameters, get_type_hints(loader)["return"]
+    if "counts" not in takes or get_origin(returned) is not dict:
+        return None
+    return "halves" if "skip_unreadable" in takes else "splits"
+
+
+def load_images(recipe: DataRecipe) -> ImageSet | dict[str, ImageSet]:
+    """All images of a recipe, before they are split, or a dict of the splits that the data list."""
+    loader = named("data", recipe.name)
+    takes = inspect.signature(loader).parameters
+    if "path" in takes and recipe.path is None:
+        raise ValueError(
+            f"data.path is needed for data.name={recipe.name}; the run of a pretrained network has "
+            "no images of its own."
+        )
+    if recipe.collage.grid and _division(recipe.name) == "halves":
+        raise ValueError(
+            f"data.collage.grid must be 0 with data.name={recipe.name}, which divides its classes "
+            f"itself; received {recipe.collage.grid}."
+        )
+    arguments = {name: getattr(recipe, name) for name in _OF_LOADERS if name in takes}
+    if "size" in takes:
+        arguments["size"] = _tile_size(recipe)
+    if "grid" in takes:
+        arguments |= {"label": recipe.collage.label, "grid": recipe.collage.grid or 2}
+    loaded = loader(**arguments)
+    if recipe.cache is not None:
+        loaded = _reduce(loaded, recipe)
+    is_undivided = isinstance(loaded, dict) and "all" in loaded
+    return loaded["all"] if is_undivided else loaded
+
+
+def _reduce(loaded, recipe):
+    """The same images, or dict of sets, read from reduced copies; no crop has to enlarge them."""
+    if isinstance(loaded, dict):
+        return {name: _reduce(images, recipe) for name, images in loaded.items()}
+    side = recipe.resize or math.ceil(recipe.image_size / math.sqrt(recipe.min_crop_area))
+    return data.reduce_images(loaded, recipe.cache, side)
+
+
+def _load_unlabelled_images(recipe):
+    """The images of `data.unlabelled`, reduced if the others are; `None` without any."""
+    if recipe.unlabelled is None:
+        return None
+    is_own = recipe.name in ("folder", "manifest")
+    images = data.load_unlabelled(
+        recipe.unlabelled, recipe.channels, recipe.skip_unreadable, recipe.path if is_own else None
+    )
+    return images if recipe.cache is None else _reduce(images, recipe)
+
+
+def training_view(recipe):
+    """What training sees of an image."""
+    return data.TrainingView(
+        recipe.image_size,
+        recipe.horizontal_flip,
+        recipe.min_crop_area,
+        recipe.resize,
+        augmentation_layers(recipe),
+    )
+
+
+def _tile_size(recipe):
+    """Side of a tile of the collage, or of the image without collages."""
+    grid = recipe.collage.grid or 1
+    if recipe.image_size % grid:
+        recipe.refuse("image_size", f"a multiple of data.collage.grid={grid}")
+    return recipe.image_size // grid
 
 
 class Splits(NamedTuple):
@@ -121,18 +193,18 @@ def _plain_splits(recipe, images):
         return _classification_splits(recipe, images)
     if protocol.name != "fractions":
         return _protocol_splits(protocol, *_halves(protocol, recipe))
-    if division(recipe.name) == "halves":
+    if _division(recipe.name) == "halves":
         raise ValueError(
             f"data.name={recipe.name} has official halves of its classes: choose "
             "protocol.name=mlrc, conventional, ablation or tuning; received fractions."
         )
-    images, listed = (images, None) if images is not None else load_images(recipe)
-    if listed:
-        return _listed_splits(recipe, listed)
+    images = load_images(recipe) if images is None else images
+    if isinstance(images, dict):
+        return _listed_splits(recipe, images)
     if recipe.collage.grid:
         return Splits(
             *data.collage_splits(
-                data.as_arrays(images, tile_size(recipe)),
+                data.as_arrays(images, _tile_size(recipe)),
                 recipe.collage.background_groups,
                 recipe.split_fractions,
                 grid=recipe.collage.grid,
@@ -155,33 +227,17 @@ def _in_two_views(splits, recipe):
 
 def _classification_splits(recipe, images):
     """Images of the same classes that train, choose the model and test."""
-    images, listed = (images, None) if images is not None else load_images(recipe)
-    if listed:
+    images = load_images(recipe) if images is None else images
+    if isinstance(images, dict):
         raise ValueError(
             f"trainer=classification divides the images of each class by data.split_fractions, and "
-            f"data.name={recipe.name} lists its own splits; received {', '.join(listed)}."
+            f"data.name={recipe.name} lists its own splits; received {', '.join(images)}."
         )
     return Splits(*data.split_images(images, recipe.split_fractions, seed=recipe.split_seed))
 
 
 def load_folds(recipe: Recipe) -> list[Splits]:
-    """Load the images of every fold of a recipe of protocol mlrc, read once.
-
-    Args:
-        recipe: A recipe with protocol.name=mlrc.
-
-    Returns:
-        The images of each fold, with the same test images.
-
-    Raises:
-        ValueError: if the data cannot give these splits.
-
-    Example:
-        >>> from gsp_tf.recipe import DataRecipe, ProtocolRecipe, Recipe
-        >>> recipe = Recipe(data=DataRecipe(image_size=24), protocol=ProtocolRecipe("mlrc"))
-        >>> [len(splits.validation.class_names) for splits in load_folds(recipe)]
-        [72, 72, 72, 71]
-    """
+    """The images of every fold of protocol mlrc, read once; all have the same test images."""
     halves = _halves(recipe.protocol, recipe.data)
     folds = [
         _protocol_splits(dataclasses.replace(recipe.protocol, fold=fold, repeats=1), *halves)
@@ -192,30 +248,14 @@ def load_folds(recipe: Recipe) -> list[Splits]:
 
 def _completed(folds, recipe):
     """The splits of every model with images without a class, and on canvases, if there are any."""
-    unlabelled = load_unlabelled_images(recipe)
+    unlabelled = _load_unlabelled_images(recipe)
     return _on_canvases([fold._replace(unlabelled=unlabelled) for fold in folds], recipe)
 
 
 def evaluation_batches(
     recipe: Recipe, images: ImageSet, indices: Sequence[int] | None = None
 ) -> tf.data.Dataset:
-    """Batches of images as evaluation sees them.
-
-    Args:
-        recipe: The recipe.
-        images: The images.
-        indices: Integers `(n,)` of the images to take; all by default.
-
-    Returns:
-        The data set of `evaluation_dataset`.
-
-    Example:
-        >>> from gsp_tf.recipe import DataRecipe, Recipe
-        >>> recipe = Recipe(data=DataRecipe(image_size=24))
-        >>> images, _ = next(iter(evaluation_batches(recipe, load_splits(recipe).test, [0, 5])))
-        >>> images.shape
-        TensorShape([2, 24, 24, 1])
-    """
+    """Batches of images, or of those in `indices`, as evaluation sees them."""
     return data.evaluation_dataset(
         images,
         recipe.data.image_size,
@@ -261,11 +301,11 @@ def _canvas_tiles(recipe):
         skip_unreadable=recipe.skip_unreadable,
         min_images_per_class=1,
     )
-    images, listed = load_images(tiles)
-    if listed:
+    images = load_images(tiles)
+    if isinstance(images, dict):
         raise ValueError(
             "data.canvas.name must be a data set without splits of its own, such as cifar100 or "
-            f"folder; received {canvas.name}, which has {', '.join(listed)}."
+            f"folder; received {canvas.name}, which has {', '.join(images)}."
         )
     halves = data.halve_classes(len(images.class_names))
     return [data.as_arrays(images.subset(half), canvas.tile_size) for half in halves]
@@ -273,7 +313,7 @@ def _canvas_tiles(recipe):
 
 def _listed_splits(recipe, sets):
     """The splits that a manifest or a data set lists."""
-    if recipe.collage.grid and division(recipe.name) != "splits":
+    if recipe.collage.grid and _division(recipe.name) != "splits":
         raise ValueError(
             "data.collage splits the classes itself: use a manifest without a split column."
         )
@@ -283,27 +323,27 @@ def _listed_splits(recipe, sets):
 
 def _halves(protocol, recipe):
     """Training half, test half, and gallery or `None`."""
-    if division(recipe.name) == "splits":
+    if _division(recipe.name) == "splits":
         raise ValueError(
             f"data.name={recipe.name} brings its own splits: choose protocol.name=fractions; "
             f"received {protocol.name}."
         )
-    if recipe.collage.grid and division(recipe.name) != "halves":
+    if recipe.collage.grid and _division(recipe.name) != "halves":
         raise ValueError(
             "data.collage divides the classes itself, with protocol.name=fractions; received "
             f"protocol.name={protocol.name}."
         )
-    images, listed = load_images(recipe)
-    if not listed:
+    images = load_images(recipe)
+    if not isinstance(images, dict):
         train, test = data.halve_classes(len(images.class_names))
         return images.subset(train), images.subset(test), None
-    _check_listed(recipe, listed, {"train"})
-    if "validation" in listed:
+    _check_listed(recipe, images, {"train"})
+    if "validation" in images:
         raise ValueError(
             f"The manifest {recipe.path} has rows with split validation, and a protocol divides "
             "the rows with split train itself: use protocol.name=fractions, or name them train."
         )
-    return listed["train"], *_test_half(listed)
+    return images["train"], *_test_half(images)
 
 
 def _test_half(sets):

@@ -12,12 +12,12 @@ from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ensemble_metrics
 from gsp_tf.recipe import Recipe
+from gsp_tf.runs._table import print_results
 from gsp_tf.runs.comparison import Comparison
 from gsp_tf.runs.data import Splits, load_folds
 from gsp_tf.runs.folder import RunFolder
 from gsp_tf.runs.frozen import gain_texts
 from gsp_tf.runs.run import Run, continuation, report_runs
-from gsp_tf.runs.table import print_results
 
 
 def open_run(path: PathLike, recipe: Recipe | None = None) -> Run:
@@ -179,8 +179,6 @@ class Ensemble(Run):
             dict of `ensemble_metrics`.
 
         Raises:
-            BlockingIOError: if another process is writing the folder.
-            FileNotFoundError: if a model is missing.
             ValueError: as `Run.evaluate`, and if the training of a model is not finished.
         """
         with locked(self.folder.path):

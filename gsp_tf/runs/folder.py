@@ -167,10 +167,7 @@ class RunFolder:
         """
         rows = self._epochs()[1:]
         names = [name for name in (rows[0] if rows else ()) if name != "epoch"]
-        try:
-            return {name: [float(row[name] or "nan") for row in rows] for name in names}
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{self.history_path} is damaged: {error}") from error
+        return {name: [float(row[name] or "nan") for row in rows] for name in names}
 
     def add_epoch(self, epoch: int, logs: dict[str, float]):
         """Write an epoch to `history.csv` after those before it; 0 is the untrained model."""
@@ -191,14 +188,9 @@ class RunFolder:
         content = self.history_path.read_bytes()
         again = "Restore a copy, or remove it and lose the curves of training."
         check_seal(self.history_path, content, again)
-        try:
-            rows = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
-        except (csv.Error, ValueError) as error:
-            raise ValueError(f"{self.history_path} is damaged: {error}") from error
+        rows = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
         numbers = [row.get("epoch") for row in rows]
-        if numbers != [str(number) for number in range(len(rows))] or (
-            rows and rows[0].get("loss")
-        ):
+        if numbers != [*map(str, range(len(rows)))] or (rows and rows[0].get("loss")):
             raise ValueError(
                 f"{self.history_path} is damaged: row 0 must be the model before training, and the "
                 f"epochs count from 1. {again}"

@@ -17,11 +17,11 @@ from gsp_tf.data import ImageSet
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
 from gsp_tf.recipe import Recipe
 from gsp_tf.runs._baselines import GAINS, frozen_name, stop_note, untrained_note
-from gsp_tf.runs._embeddings import embed_splits
+from gsp_tf.runs._errors import reason
+from gsp_tf.runs._evaluation import embed_splits, intervals
 from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._inputs import FeatureInputs, ImageInputs, evaluation_inputs
 from gsp_tf.runs.data import Splits, load_splits
-from gsp_tf.runs.errors import reason
 from gsp_tf.runs.model import build_embedder
 from gsp_tf.runs.pretrained import frozen_recipe
 from gsp_tf.training import embed
@@ -117,7 +117,7 @@ class _StartingNetwork:
 
 def _embed_some(model, inputs, images, description):
     """Vectors and labels of the training images that a linear head is computed from."""
-    chosen = np.sort(class_by_class(images.labels, seed=0)[:_FITTED])
+    chosen = np.sort(class_by_class(images.labels)[:_FITTED])
     batches = inputs.evaluation_batches(images, chosen)
     return embed(model, show_progress(batches, description, len(batches)))
 
@@ -148,26 +148,12 @@ def class_means(vectors, labels):
 def _whitening(
     features: np.ndarray, labels: np.ndarray, dim: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The linear map after which features spread alike in all directions within their classes.
+    """Kernel `(C, D)` and bias of the map after which features spread alike within their classes.
 
     Hatch et al., "Within-class covariance normalization for SVM-based speaker recognition",
     Interspeech 2006, with the shrinkage of Ledoit and Wolf: there may be more dimensions than
     images. Distances after it are those of Mahalanobis by the covariance within classes. A smaller
     dimension keeps the directions in which the mapped features vary most.
-
-    Args:
-        features: floats `(N, C)`.
-        labels: integers `(N,)`.
-        dim: D; `None` is C.
-
-    Returns:
-        The kernel `(C, D)` and the bias `(D,)`: the map is `features @ kernel + bias`.
-
-    Example:
-        >>> features = np.array([[0.0, 0.0], [0.0, 4.0], [1.0, 0.0], [1.0, 4.0]])
-        >>> kernel, bias = _whitening(features, np.array([0, 0, 1, 1]))
-        >>> kernel.shape, bias.shape
-        ((2, 2), (2,))
     """
     mean = features.mean(axis=0)
     _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
@@ -243,11 +229,7 @@ def gain_entries(
         for entry, metrics in ((key, baseline), (GAINS[key], tuned.minus(baseline))):
             means = {name: found for name, found in metrics.means().items() if name in names}
             entries[entry] = {name: found.value for name, found in means.items()}
-            entries[f"{entry}_intervals"] = {
-                name: [found.low, found.high]
-                for name, found in means.items()
-                if np.isfinite(found.low)
-            }
+            entries[f"{entry}_intervals"] = intervals(means)
     return entries
 
 

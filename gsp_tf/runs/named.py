@@ -7,15 +7,7 @@ from gsp_tf.runs.folder import RunFolder
 
 
 def is_run(path: PathLike) -> bool:
-    """Whether a folder is that of a run.
-
-    Args:
-        path: the folder.
-
-    Example:
-        >>> is_run("no/such/folder")
-        False
-    """
+    """Whether a folder is that of a run."""
     return RunFolder(path).recipe_path.is_file()
 
 

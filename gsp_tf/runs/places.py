@@ -13,19 +13,7 @@ from gsp_tf.runs.model import features_model
 
 
 class PlaceMaps(NamedTuple):
-    """Maps of an embedder over the places of images.
-
-    Args:
-        weights: array `(B, H, W, maps)`, each map sums to 1: the weights of a pooling, the
-            attention of each group of a grouping, or the attention that places receive in
-            second-order attention (in the local head if there are two heads); `None` without maps.
-        correlations: array `(B, H, W, K)`, correlations with the prototypes of a coded residual
-            transform; `None` without one.
-
-    Example:
-        >>> PlaceMaps(weights=np.full((1, 2, 2, 1), 0.25)).correlations is None
-        True
-    """
+    """Maps of an embedder over the places of images; `None` where it has none of a kind."""
 
     weights: np.ndarray | None = None
     correlations: np.ndarray | None = None
@@ -39,7 +27,11 @@ def place_maps(embedder: keras.Model, images: np.ndarray) -> PlaceMaps:
         images: float array `(B, S, S, channels)`, pixels in [0, 255].
 
     Returns:
-        `PlaceMaps`.
+        A named tuple of arrays, each `None` without such maps. `weights` `(B, H, W, maps)`, of
+        which each map sums to 1, are the weights of a pooling, the attention of each group of a
+        grouping, or the attention that places receive in second-order attention (in the local head
+        if there are two heads). `correlations` `(B, H, W, K)` are those with the prototypes of a
+        coded residual transform.
 
     Example:
         >>> from gsp_tf.runs.model import build_embedder
@@ -54,20 +46,10 @@ def place_maps(embedder: keras.Model, images: np.ndarray) -> PlaceMaps:
 
 
 def maps_of_head(head: keras.layers.Layer, local: Tensor) -> PlaceMaps:
-    """Where the embeddings of local features come from.
+    """`PlaceMaps` of local features, the input of a pooling layer or of a layer that replaces it.
 
-    Args:
-        head: the pooling layer of an embedder, or the layer of a head that replaces it.
-        local: input of that layer, local features `(B, H, W, C)` or tokens `(B, n, C)`; for head
-            global_local the list of the intermediate and the last features.
-
-    Returns:
-        `PlaceMaps`.
-
-    Example:
-        >>> from gsp_tf.layers import CrowPooling
-        >>> maps_of_head(CrowPooling(), np.ones((2, 3, 3, 4), "float32")).weights.shape
-        (2, 3, 3, 1)
+    They are `(B, H, W, C)`, tokens `(B, n, C)`, or for head global_local the list of the
+    intermediate and the last features.
     """
     maps = _maps_of(head)
     return PlaceMaps() if maps is None else maps(local)
@@ -90,21 +72,9 @@ def _maps_of(head):
 
 
 def attributes_of_head(head: keras.layers.Layer, local: Tensor) -> np.ndarray | None:
-    """The share of every place in every attribute of generalized sum pooling.
+    """The share of every place in every attribute of generalized sum pooling, `(B, H, W, m)`.
 
-    Args:
-        head: as for `maps_of_head`.
-        local: as for `maps_of_head`.
-
-    Returns:
-        array `(B, H, W, m)`, with a sum of 1 per image; `None` for a head without attributes.
-
-    Example:
-        >>> from gsp_tf.layers import CrowPooling, GeneralizedSumPooling
-        >>> local = np.ones((2, 9, 4), "float32")
-        >>> attributes_of_head(GeneralizedSumPooling(num_prototypes=5), local).shape
-        (2, 3, 3, 5)
-        >>> attributes_of_head(CrowPooling(), local)
+    The arguments are those of `maps_of_head`; `None` for a head without attributes.
     """
     if not hasattr(head, "attribute_maps"):
         return None

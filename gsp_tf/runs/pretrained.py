@@ -19,25 +19,15 @@ from gsp_tf.recipe import (
     load_recipe,
     resolved,
 )
-from gsp_tf.runs._networks import frozen_side
+from gsp_tf.runs.choices import frozen_side
 from gsp_tf.runs.folder import RunFolder
 from gsp_tf.runs.model import build_learner
 
 
 def frozen_recipe(recipe: Recipe) -> Recipe:
-    """The recipe of a network before training: the mean of its last map, at length 1.
+    """The recipe of a network before training, of 0 epochs: the mean of its last map, at length 1.
 
     With `backbone.tokens=both` the class token stands beside the mean of the patch tokens.
-
-    Args:
-        recipe: its data, protocol, backbone, initial run and evaluation count.
-
-    Returns:
-        a recipe without anything to train, of 0 epochs.
-
-    Example:
-        >>> frozen_recipe(Recipe()).embedding.map is None
-        True
     """
     backbone = recipe.backbone
     return Recipe(

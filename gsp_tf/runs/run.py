@@ -15,22 +15,22 @@ from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ranking_metrics
 from gsp_tf.recipe import Recipe, resolved
 from gsp_tf.runs._baselines import untrained_note
-from gsp_tf.runs._classification import accuracy
-from gsp_tf.runs._embeddings import (
+from gsp_tf.runs._evaluation import (
     RunEmbeddings,
     check_test_classes,
     embed_test_images,
     kept_embeddings,
+    metrics_by_dim,
+    test_metrics,
 )
 from gsp_tf.runs._facts import data_facts, facts_table, model_facts, training_facts
 from gsp_tf.runs._report import SeenImages, check_same_images, summary_of
+from gsp_tf.runs._table import print_results
 from gsp_tf.runs._trackers import Trackers
-from gsp_tf.runs._training import Training
+from gsp_tf.runs._training import Training, accuracy
 from gsp_tf.runs.data import Splits, load_splits
 from gsp_tf.runs.folder import RunFolder
 from gsp_tf.runs.frozen import gain_entries, gain_text, kept_baselines
-from gsp_tf.runs.ranking import metrics_by_dim, test_metrics
-from gsp_tf.runs.table import print_results
 from gsp_tf.training import MetricLearner
 from gsp_tf.visual import NEAR_AVERAGE, weight_spread, write_report
 
@@ -56,8 +56,12 @@ class Run:
         learner: the best `MetricLearner`, not compiled, loaded on first use.
 
     Raises:
+        BlockingIOError: by methods that write, if another process is writing the folder.
         FileExistsError: if a recipe is given and the folder exists.
-        FileNotFoundError: if no recipe is given and the folder is not a run folder.
+        FileNotFoundError: if no recipe is given and the folder is not a run folder; by methods that
+            read the model, if there is none yet.
+        ValueError: by methods, if the data or the recipe cannot be used, the data have changed, or
+            a file of the run is damaged.
 
     Example:
         >>> Run("no/such/run")
@@ -115,11 +119,6 @@ class Run:
 
         Returns:
             this run; `status` says how training ended.
-
-        Raises:
-            BlockingIOError: if another process is writing the folder.
-            ValueError: if the data or the recipe cannot be used, or the recipe trains a model for
-                each fold.
         """
         if self.recipe.protocol.is_ensemble:
             raise ValueError("fit trains one model; give protocol.fold with protocol.name=mlrc.")
@@ -140,11 +139,6 @@ class Run:
 
         Returns:
             this run; `status` says how training ended.
-
-        Raises:
-            BlockingIOError: if another process is writing the folder.
-            FileExistsError: if the folder exists.
-            ValueError: if the data or the recipe cannot be used.
         """
         self.folder.refuse_existing()
         with self.folder.training(), Trackers(self.recipe, self.folder) as trackers:
@@ -166,15 +160,10 @@ class Run:
 
         Args:
             changes: new values of `epochs` and `patience` in the recipe's section training, which
-                are also written to the recipe of the folder.
+                are also written to the recipe of the folder. They must leave something to do.
 
         Returns:
             this run, as `train`.
-
-        Raises:
-            BlockingIOError: if another process is writing the folder.
-            ValueError: if the checkpoint is damaged or missing, the training data have changed, or
-                the changes leave nothing to do.
         """
         with self.folder.training():
             before = self.folder.recipe()
@@ -220,11 +209,6 @@ class Run:
             dict of `retrieval_metrics`. With evaluation.clustering in the recipe also
             `clustering_metrics` of all test images, and the mean of `class_wise_map` as
             `class_wise_map_at_r`.
-
-        Raises:
-            BlockingIOError: if another process is writing the folder, such as one that trains.
-            FileNotFoundError: if the folder has no model yet.
-            ValueError: if a file of the run is damaged, or the data have changed.
         """
         folder = self.folder
         folder.require(folder.recipe_path, folder.model_path)
@@ -260,14 +244,7 @@ class Run:
         return {name: len(getattr(self.splits, name).class_names) for name in names}
 
     def check_test_images(self, embedder: keras.Model):
-        """Refuse test images that differ from those of the run.
-
-        Args:
-            embedder: the embedder of the run.
-
-        Raises:
-            ValueError: if the model takes images of another shape, or the test classes changed.
-        """
+        """Refuse test images of another shape than the model takes, or of other classes."""
         size, test = self.recipe.data.image_size, self.splits.test
         if embedder.input_shape != (None, size, size, test.channels):
             raise ValueError(
@@ -277,15 +254,7 @@ class Run:
         check_test_classes(self.folder, test)
 
     def test_embeddings(self) -> RunEmbeddings:
-        """The embeddings of `evaluate`, computed again if there are none or the images changed.
-
-        Returns:
-            `RunEmbeddings`.
-
-        Raises:
-            FileNotFoundError: if the folder has no model yet.
-            ValueError: if a file of the run is damaged, or the data have changed.
-        """
+        """The embeddings of `evaluate`, computed again if there are none or the images changed."""
         return kept_embeddings(self) or embed_test_images(self)
 
     def report(self) -> Path:

@@ -167,10 +167,6 @@ class TuningSpace:
         """The full names of the fields."""
         return list(self._parts)
 
-    def is_log(self, name: str) -> bool:
-        """Whether a field is searched on a logarithmic scale."""
-        return getattr(self._parts[name], "log", False)
-
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
         """The values of the fields in a trial of optuna, those that it already has included."""
         return {name: part.suggest(trial, name) for name, part in self._parts.items()}

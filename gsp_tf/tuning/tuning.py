@@ -1,27 +1,58 @@
 """Search for the best recipe, trial by trial."""
 
+import contextlib
+import csv
 import dataclasses
+import functools
+import io
+import sqlite3
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import keras
+import matplotlib
 import numpy as np
 import yaml
+from filelock import FileLock
+from markupsafe import Markup
+from matplotlib import pyplot
+from rich.console import Console
+from rich.table import Table
 
-from gsp_tf._files import advising, locked, read_sealed_text, replace_bytes, sealed_text
+from gsp_tf._console import to_install
+from gsp_tf._files import (
+    advising,
+    csv_cell,
+    locked,
+    read_sealed_text,
+    replace_bytes,
+    replace_text,
+    sealed_text,
+)
 from gsp_tf._typing import PathLike
-from gsp_tf.recipe import Recipe, compose, load_values, recipe_values, resolved
+from gsp_tf.recipe import (
+    Recipe,
+    compose,
+    load_values,
+    plain_values,
+    recipe_values,
+    resolved,
+    save_recipe,
+)
 from gsp_tf.runs import Run, RunFolder, Splits, load_splits, reason
-from gsp_tf.tuning._results import best_of, print_trials, state_of, write_results
-from gsp_tf.tuning._storage import Study, import_optuna
 from gsp_tf.tuning.space import TuningSpace
+from gsp_tf.visual import display_name, inline_svg, page_template
 
 if TYPE_CHECKING:
     import optuna
 
-_TRIALS = 20
+_TRIALS, _SHOWN = 20, 10
+_FEWEST_FOR_IMPORTANCE = 10
+_SECONDS = 60  # that SQLite waits for another process
+_STATES = {"FAIL": "failed", "WAITING": "running"}
 _AN_EPOCH = "1 or more in a search, which judges trials by their epochs"
 _TRIALS_BEFORE_PRUNING = 5
 _MOST_FAILURES = 3  # before any trial has succeeded
@@ -86,19 +117,17 @@ class Tuning:
         sampler: Literal["tpe", "random"] = "tpe",
         pruning: bool = True,
     ):
-        import_optuna()
+        _import_optuna()
         self.path = Path(path)
         self._settings_path = self.path / "tuning.yaml"
-        self._splits = self._trials = None
+        self._trials = None
         if recipe is None:
             self._open()
         else:
             self._prepare(recipe, search, objective, sampler, pruning)
 
     def _prepare(self, recipe, search, objective, sampler, pruning):
-        if self.path.exists() and (
-            not self.path.is_dir() or any(p.name[0] != "." for p in self.path.iterdir())
-        ):
+        if not RunFolder(self.path).is_free():
             is_search = self._settings_path.is_file()
             raise FileExistsError(
                 f"{self.path} exists. Choose another folder"
@@ -144,15 +173,9 @@ class Tuning:
         except (ValueError, KeyError, TypeError, yaml.YAMLError) as error:
             raise ValueError(f"{self._settings_path} is damaged: {error}") from error
 
-    @property
+    @functools.cached_property
     def splits(self) -> Splits:
-        if self._splits is None:
-            self._splits = load_splits(self.recipe)
-        return self._splits
-
-    @splits.setter
-    def splits(self, splits: Splits) -> None:
-        self._splits = splits
+        return load_splits(self.recipe)
 
     def run(self, trials: int | None = None) -> bool:
         """Run trials until there are so many, those of earlier calls and other processes included.
@@ -209,21 +232,67 @@ class Tuning:
         Raises:
             ValueError: if no trial is complete.
         """
-        best = best_of(self.study.trials) if self._settings_path.exists() else None
+        best = _best_of(self.study.trials) if self._settings_path.exists() else None
         if best is None:
             raise ValueError(f"{self.path} has no complete trial yet.")
         return self.space.recipe(self.recipe, self.space.values(best.params))
 
     def show(self) -> None:
         """Print the best trials and where the results are."""
-        print_trials(self.path, self.study.trials, self.space.names, self.objective)
+        trials, objective = self.study.trials, self.objective
+        rows = [row for row in self._rows(trials) if row[objective] is not None][:_SHOWN]
+        fields = self.space.names
+        columns = ["trial", objective, "untrained", "best_epoch", "epochs", "state", *fields]
+        table = Table(*columns, title=f"{len(trials)} trials, {objective}")
+        for row in rows:
+            table.add_row(*(_text(row[column]) for column in columns))
+        Console().print(table)
+        for row in rows:
+            if row["note"]:
+                print(f"Trial {row['trial']}: {row['note']}.")
+        print(f"Report: {self.path / 'report.html'}")
+        if _best_of(trials) is not None:
+            print(f"The best recipe: gsp-tf train {self.path / 'best.yaml'}")
+
+    def _rows(self, trials):
+        """The trials as they are in tables, the complete ones first, the best of them first."""
+        states = ("complete", "pruned", "running", "failed")
+        rows = [_row(trial, self.space.names, self.objective) for trial in trials]
+        return sorted(
+            rows, key=lambda row: (states.index(row["state"]), -(row[self.objective] or 0))
+        )
 
     def _write(self, study):
-        write_results(self.path, study, self.space, self.recipe, self.objective)
+        """Write the table, the best recipe and the page; drop what only running trials need."""
+        trials, fields = study.trials, self.space.names
+        best, rows = _best_of(trials), self._rows(trials)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(rows[0])
+        by_number = sorted(rows, key=lambda row: row["trial"])
+        writer.writerows(map(csv_cell, row.values()) for row in by_number)
+        replace_text(self.path / "trials.csv", text.getvalue())
+        if best is not None:
+            recipe = self.space.recipe(self.recipe, self.space.values(best.params))
+            save_recipe(recipe, self.path / "best.yaml")
+        page = page_template("tuning.html").render(
+            title=f"Search for {self.recipe.name}",
+            objective=display_name(self.objective.removeprefix("val_")),
+            figures=[] if best is None else _figures(study.study, fields, self.objective),
+            columns=list(rows[0]),
+            rows=[list(map(_text, row.values())) for row in rows],
+        )
+        replace_text(self.path / "report.html", page)
+        for trial in trials:
+            folder = RunFolder(study.place(trial.number))
+            if _state_of(trial) != "running":
+                folder.checkpoint_path.unlink(missing_ok=True)
+                if trial is not best:
+                    folder.model_path.unlink(missing_ok=True)
 
     def _write_settings(self):
         settings = {
-            "search": {name: _plain(value) for name, value in self.space.fields.items()},
+            "search": {name: plain_values(value) for name, value in self.space.fields.items()},
             "objective": self.objective,
             "sampler": self._sampler,
             "pruning": self._pruning,
@@ -234,19 +303,19 @@ class Tuning:
         replace_bytes(self._settings_path, sealed_text(text))
 
     def _study(self):
-        optuna, training = import_optuna(), self.recipe.training
+        optuna, training = _import_optuna(), self.recipe.training
         pruner = optuna.pruners.NopPruner()
         if self._pruning:
             waits = max(training.warmup_epochs, training.epochs // 4) + 1  # it counts from 0
             pruner = optuna.pruners.MedianPruner(_TRIALS_BEFORE_PRUNING, waits)
-        return Study(self.path / "study.db", self.recipe.seed, self._sampler, pruner)
+        return _Study(self.path / "study.db", self.recipe.seed, self._sampler, pruner)
 
     def _run_trial(self, study, trial):
         """Train a trial and tell the study how it ended; true if it was interrupted."""
         values = self.space.suggest(trial)
         shown = ", ".join(f"{name}={value}" for name, value in trial.params.items())
         print(f"\nTrial {trial.number} of {self._trials}: {shown}", flush=True)
-        states = import_optuna().trial.TrialState
+        states = _import_optuna().trial.TrialState
         try:
             run = self._trained(study, trial, values)
         except Exception as error:
@@ -293,8 +362,8 @@ class Tuning:
         print(f"Trial {trial.number} failed: {message}", file=sys.stderr, flush=True)
         trial.set_user_attr("note", message)
         study.study.tell(trial, state=state)
-        failures = [one for one in study.trials if state_of(one) == "failed"]
-        if len(failures) >= _MOST_FAILURES and best_of(study.trials) is None:
+        failures = [one for one in study.trials if _state_of(one) == "failed"]
+        if len(failures) >= _MOST_FAILURES and _best_of(study.trials) is None:
             raise ValueError(f"The first {len(failures)} trials failed, the last one so: {message}")
 
 
@@ -322,8 +391,141 @@ def _is_out_of_memory(error):
     return type(error).__name__ in _OUT_OF_MEMORY or "RESOURCE_EXHAUSTED" in str(error)
 
 
-def _plain(value):
-    """A value with lists for tuples, as YAML has it."""
-    if isinstance(value, Mapping):
-        return {key: _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+def _import_optuna():
+    """The package optuna, or an error that says how to get it."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise ImportError(f"Tuning needs optuna: {to_install('tune')} ({error}).") from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+class _Study:
+    """A study of optuna, whose trials each belong to one process at a time."""
+
+    # A process holds the lock of the folder of the trial that it runs. A running trial whose folder
+    # nobody has locked belonged to a process that was killed, and the next process continues it.
+
+    def __init__(self, path, seed, sampler, pruner):
+        optuna = _import_optuna()
+        self._folder, self._seed = path.parent, seed
+        self._samplers = {
+            "tpe": optuna.samplers.TPESampler,
+            "random": optuna.samplers.RandomSampler,
+        }
+        self._sampler = sampler
+        connect = functools.partial(
+            sqlite3.connect, path, timeout=_SECONDS, check_same_thread=False
+        )
+        with self._claiming():
+            # A path in an address would need its special characters quoted.
+            storage = optuna.storages.RDBStorage("sqlite://", {"creator": connect})
+            self.study = optuna.create_study(
+                storage=storage,
+                study_name="gsp_tf",
+                direction="maximize",
+                load_if_exists=True,
+                pruner=pruner,
+            )
+
+    @property
+    def trials(self):
+        """All trials, frozen, by number."""
+        return self.study.get_trials(deepcopy=False)
+
+    def place(self, number):
+        """The run folder of a trial."""
+        return self._folder / "trials" / f"{number:04}"
+
+    @contextlib.contextmanager
+    def next_trial(self, count):
+        """A trial that only this process runs, or `None` if `count` trials have begun."""
+        with contextlib.ExitStack() as held:
+            with self._claiming():
+                trial = self._killed(held)
+                if trial is None and len(self.trials) < count:
+                    trial = self.study.ask()
+                    held.enter_context(locked(self.place(trial.number)))
+            if trial is not None:
+                # The values of a trial depend on the seed, its number and the earlier trials, and
+                # not on the process that runs it.
+                seeds = np.random.SeedSequence([self._seed, trial.number])
+                of_name = self._samplers[self._sampler]
+                self.study.sampler = of_name(seed=int(seeds.generate_state(1)[0]))
+            yield trial
+
+    def _killed(self, held):
+        """A trial that a killed process left running; its folder is then locked."""
+        optuna = _import_optuna()
+        for frozen in self.study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
+            with contextlib.suppress(BlockingIOError):  # its process lives
+                held.enter_context(locked(self.place(frozen.number)))
+                return optuna.trial.Trial(self.study, frozen._trial_id)
+        return None
+
+    @contextlib.contextmanager
+    def writing(self):
+        """Lets one process at a time write the results of all trials."""
+        with FileLock(self._folder / ".results.lock"):
+            yield
+
+    def _claiming(self):
+        """Lets one process at a time take a trial."""
+        return FileLock(self._folder / ".trials.lock")
+
+
+def _state_of(trial):
+    """How a trial of optuna ended, in a word."""
+    return _STATES.get(trial.state.name, trial.state.name.lower())
+
+
+def _best_of(trials):
+    """The best complete trial, the first of equal ones; `None` without one."""
+    complete = [trial for trial in trials if _state_of(trial) == "complete"]
+    return max(complete, key=lambda trial: trial.value, default=None)
+
+
+def _row(trial, fields, objective):
+    """A trial in the table, by column."""
+    attributes = trial.user_attrs
+    return {
+        "trial": trial.number,
+        "state": _state_of(trial),
+        objective: trial.value,
+        "untrained": attributes.get("untrained"),
+        "best_epoch": attributes.get("best_epoch"),
+        "epochs": len(trial.intermediate_values),
+        "seconds": attributes.get("seconds"),
+        "note": attributes.get("note", ""),
+        **{name: trial.params.get(name) for name in fields},
+    }
+
+
+def _text(value):
+    """A cell as text."""
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _figures(study, fields, objective):
+    """Optuna's plots of a study with a complete trial, as SVG."""
+    optuna = _import_optuna()
+    plots, name = optuna.visualization.matplotlib, display_name(objective.removeprefix("val_"))
+    with warnings.catch_warnings(), matplotlib.rc_context():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        drawn = [
+            plots.plot_optimization_history(study, target_name=name),
+            plots.plot_intermediate_values(study),
+            *(plots.plot_slice(study, [field], target_name=name) for field in fields),
+        ]
+        complete = study.get_trials(False, (optuna.trial.TrialState.COMPLETE,))
+        values = {trial.value for trial in complete}
+        if len(fields) > 1 and min(len(complete), len(values)) >= _FEWEST_FOR_IMPORTANCE:
+            evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+            drawn.append(plots.plot_param_importances(study, evaluator, target_name=name))
+        shown = [Markup(inline_svg(axes.figure)) for axes in drawn]
+        for axes in drawn:
+            pyplot.close(axes.figure)
+    return shown

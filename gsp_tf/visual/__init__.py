@@ -5,26 +5,12 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.visual.curves import display_name, training_curves
-    from gsp_tf.visual.galleries import (
-        group_gallery,
-        neighbour_gallery,
-        strongest_images,
-        view_gallery,
-    )
-    from gsp_tf.visual.gallery_page import GallerySection, Picture, write_gallery_page
-    from gsp_tf.visual.index_figure import IndexPoint, index_curve
-    from gsp_tf.visual.matches import draw_matches
-    from gsp_tf.visual.overlays import (
-        NEAR_AVERAGE,
-        color_scale,
-        dominant_prototypes,
-        overlay_groups,
-        overlay_weights,
-        weight_spread,
-    )
-    from gsp_tf.visual.page_parts import (
+    from gsp_tf.visual._index_figure import IndexPoint, index_curve
+    from gsp_tf.visual._matches import draw_matches
+    from gsp_tf.visual._pages import (
         TILE_PIXELS,
+        GallerySection,
+        Picture,
         Tile,
         array_tile,
         enlarged,
@@ -32,16 +18,11 @@ if TYPE_CHECKING:
         page_template,
         png_uri,
         thumbnail,
+        write_gallery_page,
+        write_search_page,
     )
-    from gsp_tf.visual.plane import class_hulls, embedding_map, project
-    from gsp_tf.visual.prototype_figures import (
-        attribute_histograms,
-        correlation_maps,
-        partition_maps,
-    )
-    from gsp_tf.visual.report_page import RunSummary, class_by_class, write_report
-    from gsp_tf.visual.search_page import write_search_page
-    from gsp_tf.visual.style import (
+    from gsp_tf.visual._report_page import RunSummary, class_by_class, write_report
+    from gsp_tf.visual._style import (
         CLASS_COLORS,
         HIT,
         INK,
@@ -51,6 +32,27 @@ if TYPE_CHECKING:
         prototype_colors,
         run_style,
         transparent_figure,
+    )
+    from gsp_tf.visual.curves import display_name, training_curves
+    from gsp_tf.visual.galleries import (
+        group_gallery,
+        neighbour_gallery,
+        strongest_images,
+        view_gallery,
+    )
+    from gsp_tf.visual.overlays import (
+        NEAR_AVERAGE,
+        color_scale,
+        dominant_prototypes,
+        overlay_groups,
+        overlay_weights,
+        weight_spread,
+    )
+    from gsp_tf.visual.plane import class_hulls, embedding_map, project
+    from gsp_tf.visual.prototype_figures import (
+        attribute_histograms,
+        correlation_maps,
+        partition_maps,
     )
 
 __all__ = [

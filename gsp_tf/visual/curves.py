@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from gsp_tf.visual.style import inked_axes, run_style
+from gsp_tf.visual._style import INK, run_style, transparent_figure
 
 _NAMES = {
     "accuracy": "accuracy",
@@ -29,16 +29,7 @@ _AT = {
 
 
 def display_name(metric: str) -> str:
-    """The display name of a metric.
-
-    Args:
-        metric: key of `retrieval_metrics`, `ranking_metrics` or `clustering_metrics`; other names
-            do not change.
-
-    Example:
-        >>> [display_name(key) for key in ("map_at_r", "recall_at_4", "ndcg_at_10", "nmi")]
-        ['MAP@R', 'Recall@4', 'NDCG@10', 'NMI']
-    """
+    """The name of a metric in tables, such as "MAP@R"; other names do not change."""
     kind, _, depth = metric.rpartition("_at_")
     if metric in _NAMES or kind not in _AT:
         return _NAMES.get(metric, metric)
@@ -85,7 +76,14 @@ def training_curves(
 
 def _panel(histories, starts, keys):
     """Draws some quantities of all runs in one panel."""
-    figure, axes = inked_axes(3.3, 2.4, xlabel="epoch")
+    figure = transparent_figure(3.3, 2.4)
+    figure.set_layout_engine("constrained")
+    axes = figure.add_subplot(facecolor="none", axisbelow=True)
+    axes.set_xlabel("epoch", color=INK, fontsize=8)
+    axes.tick_params(colors=INK, labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(INK)
+    axes.grid(color=INK, alpha=0.15, linewidth=0.6)
     for position, (history, start) in enumerate(zip(histories, starts, strict=True)):
         color, marker = run_style(position)
         for key in keys:

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
+from gsp_tf.visual._pages import thumbnail
+from gsp_tf.visual._style import HIT, INK, MISS, blank_axes, draw_fitted
 from gsp_tf.visual.overlays import overlay_groups
-from gsp_tf.visual.page_parts import thumbnail
-from gsp_tf.visual.style import HIT, INK, MISS, blank_axes, fitted
 
 _CELL_INCHES = 0.85
 _PIXELS = 112
@@ -101,10 +101,7 @@ def view_gallery(images: np.ndarray, views: np.ndarray) -> Figure:
         of_row = views[row * count : (row + 1) * count]
         lefts = [margin, *(first_column + column * pitch for column in range(count))]
         for left, shown in zip(lefts, (image, *of_row), strict=True):
-            picture = thumbnail(shown, _PIXELS)
-            x, y, breadth, tall = fitted(left, top, picture)
-            extent = x, x + breadth, y + tall, y
-            axes.imshow(picture, extent=extent, aspect="auto", interpolation="none")
+            draw_fitted(axes, left, top, thumbnail(shown, _PIXELS), interpolation="none")
     axes.set(xlim=(0, width), ylim=(height, 0))
     return figure
 
@@ -112,9 +109,7 @@ def view_gallery(images: np.ndarray, views: np.ndarray) -> Figure:
 def _draw_framed(axes, left, top, image, caption, color, line, width):
     """Fits an image into the unit square at (left, top), with a frame and a caption below it."""
     picture = thumbnail(image, _PIXELS)
-    x, y, breadth, height = fitted(left, top, picture)
-    extent = x, x + breadth, y + height, y
-    axes.imshow(picture, extent=extent, aspect="auto", interpolation="none")
+    x, y, breadth, height = draw_fitted(axes, left, top, picture, interpolation="none")
     frame = {"fill": False, "color": color, "linestyle": line, "linewidth": width}
     axes.add_patch(Rectangle((x, y), breadth, height, **frame))
     axes.text(left + 0.5, top + 1.06, caption, color=INK, fontsize=8, ha="center", va="top")

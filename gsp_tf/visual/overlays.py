@@ -5,8 +5,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from gsp_tf.visual.page_parts import rgb
-from gsp_tf.visual.style import prototype_colors
+from gsp_tf.visual._pages import rgb
+from gsp_tf.visual._style import prototype_colors
 
 NEAR_AVERAGE = 0.1
 """Standard deviation of weights over the average, below which pooling is close to averaging."""
@@ -140,18 +140,9 @@ def dominant_prototypes(images: np.ndarray, attribute_maps: ArrayLike) -> np.nda
 
 
 def weight_spread(weights: ArrayLike) -> dict[str, float]:
-    """Measures the difference between pooling weights and average pooling.
+    """`std`, `min` and `max` of pooling weights `(N, h, w, maps)` over the average of their map.
 
-    Args:
-        weights: non-negative floats `(N, h, w, maps)`, each map with a positive sum.
-
-    Returns:
-        `std`, `min` and `max` of the weights divided by the average of their map. Average pooling
-        gives 0, 1 and 1; a `std` below `NEAR_AVERAGE` is close to it.
-
-    Example:
-        >>> weight_spread(np.array([0.75, 0.25]).reshape(1, 2, 1, 1))
-        {'std': 0.5, 'min': 0.5, 'max': 1.5}
+    Average pooling gives 0, 1 and 1; a `std` below `NEAR_AVERAGE` is close to it.
     """
     weights = np.asarray(weights, np.float64)
     relative = weights / weights.mean(axis=(1, 2), keepdims=True)
@@ -159,15 +150,7 @@ def weight_spread(weights: ArrayLike) -> dict[str, float]:
 
 
 def color_scale(steps: int = 9) -> list[str]:
-    """CSS colours of the overlay, for 1/4 to 4 times the uniform weight.
-
-    Args:
-        steps: number of colours.
-
-    Example:
-        >>> color_scale(3)
-        ['#3b4cc0', '#dddcdc', '#b40426']
-    """
+    """CSS colours of the overlay, for 1/4 to 4 times the uniform weight."""
     colors = matplotlib.colormaps[COLOR_MAP](np.linspace(0, 1, steps))
     return [matplotlib.colors.to_hex(color) for color in colors]
 

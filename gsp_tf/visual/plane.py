@@ -10,8 +10,8 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
 from gsp_tf._integers import checked_seed
-from gsp_tf.visual.page_parts import thumbnail
-from gsp_tf.visual.style import blank_axes, class_style, fitted
+from gsp_tf.visual._pages import thumbnail
+from gsp_tf.visual._style import blank_axes, class_style
 
 FEWEST_FOR_TSNE = 16
 _PERPLEXITY = 30
@@ -105,7 +105,7 @@ def embedding_map(
 
 def _draw_framed(axes, centre, side, picture, color):
     """Fits a picture into a square around a point."""
-    width, height = (side / 2 * share for share in fitted(0, 0, picture)[2:])
+    height, width = side / 2 * np.array(picture.shape[:2]) / max(picture.shape[:2])
     x, y = centre
     low, high, bottom, top = extent = (x - width, x + width, y - height, y + height)
     axes.imshow(picture, extent=extent, interpolation="none", zorder=2)

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure, SubFigure
 from numpy.typing import ArrayLike
 from PIL import Image
 
+from gsp_tf.visual._pages import enlarged, rgb
+from gsp_tf.visual._style import INK, blank_axes, draw_fitted, prototype_colors, transparent_figure
 from gsp_tf.visual.overlays import COLOR_MAP, luminance, resized, tinted
-from gsp_tf.visual.page_parts import enlarged, rgb
-from gsp_tf.visual.style import INK, blank_axes, fitted, prototype_colors, transparent_figure
 
 _PIXELS = 224
 _GAP = 0.06
@@ -236,8 +236,7 @@ def correlation_maps(
             for values in np.moveaxis(maps, -1, 0)
         ]
         for column, shown in enumerate([picture, *heat_maps]):
-            x, y, breadth, tall = fitted(column * pitch, header + row * pitch, shown)
-            axes.imshow(shown, extent=(x, x + breadth, y + tall, y), aspect="auto")
+            draw_fitted(axes, column * pitch, header + row * pitch, shown)
     _draw_scale(axes, pitch, width - _GAP, height - footer + _GAP, largest)
     axes.set(xlim=(0, width), ylim=(height, 0))
     return figure

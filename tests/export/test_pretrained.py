@@ -25,7 +25,7 @@ from gsp_tf.recipe import (
     load_recipe,
     recipe_values,
 )
-from gsp_tf.recipe._ranges import Section
+from gsp_tf.recipe._sections import Section
 from gsp_tf.runs import RunFolder
 from gsp_tf.search import RunModel, calibrate, find_thresholds
 from gsp_tf.training import MetricLearner

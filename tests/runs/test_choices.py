@@ -13,7 +13,7 @@ from gsp_tf.recipe import BackboneRecipe
 from gsp_tf.runs import (
     Run,
     RunFolder,
-    _networks,
+    choices,
     choices_text,
     choose_recipe,
     load_images,
@@ -71,7 +71,7 @@ def test_large_photographs_are_decoded_once_as_large_as_the_smallest_crop_needs(
     recipe = choose_recipe(folder)
     assert (recipe.data.image_size, recipe.data.min_crop_area) == (64, 0.25)
     assert recipe.data.cache == "runs/images"
-    images, _ = load_images(recipe.data)
+    images = load_images(recipe.data)
     assert images.image(0).shape == (128, 171, 3)  # a crop of a quarter of the square has side 64
     assert "decoded once, to reduced copies in runs/images" in choices_text(
         recipe, load_folder(folder)
@@ -99,10 +99,10 @@ def test_a_network_whose_weights_are_there(photographs, tmp_path, name, size, si
 def test_weights_have_the_name_that_their_network_gives_them(photographs, tmp_path, monkeypatch):
     folder = photographs(6, 2, (300, 200))
     monkeypatch.setattr("kagglehub.config.get_cache_folder", lambda: str(tmp_path))
-    monkeypatch.setattr(_networks, "_side", lambda network, wanted: wanted)  # builds the network
+    monkeypatch.setattr(choices, "_side", lambda network, wanted: wanted)  # builds the network
     recipe = choose_recipe(folder, backbone="dinov2_small")
     assert recipe.backbone.weights is None
-    said = choices_text(recipe, load_images(recipe.data)[0])
+    said = choices_text(recipe, load_images(recipe.data))
     assert (
         "dinov2_small from random weights; --backbone.weights lvd142m takes its own, which are not "
         "on this machine: keras-hub downloads them from kaggle://keras/dinov2/" in said
@@ -115,7 +115,7 @@ def test_weights_have_the_name_that_their_network_gives_them(photographs, tmp_pa
 
 def test_every_network_takes_the_weights_that_are_chosen_for_it(photographs, monkeypatch):
     folder, local = photographs(6, 2), backbones.WeightsSource(True, "here")
-    monkeypatch.setattr(_networks, "_side", lambda network, wanted: wanted)
+    monkeypatch.setattr(choices, "_side", lambda network, wanted: wanted)
     monkeypatch.setattr(backbones, "weights_source", lambda *_: local)
     for name in backbones.names():
         own = backbones.pretrained(name)
@@ -135,7 +135,7 @@ def test_why_weights_are_random(photographs, tmp_path, network, reason):
     folder = photographs(6, 2)
     cache("resnet50", 32, tmp_path)
     recipe = replace(choose_recipe(folder), backbone=BackboneRecipe(network))
-    said = choices_text(recipe, load_images(recipe.data)[0])
+    said = choices_text(recipe, load_images(recipe.data))
     assert f"{network} from random weights{reason}" in said
 
 

@@ -7,7 +7,7 @@ from digit_runs import run_command
 from own_model import register_pretrained, write_folder
 
 from gsp_tf import backbones
-from gsp_tf.runs import Run, demo
+from gsp_tf.runs import Run, _demo
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def network(tmp_path, monkeypatch):
     """A small network with "ImageNet weights" replaces EfficientNet-Lite0; epochs have one step."""
     monkeypatch.chdir(tmp_path)
     register_pretrained(monkeypatch, tmp_path, "small")
-    monkeypatch.setattr(demo, "_NETWORK", "small")
+    monkeypatch.setattr(_demo, "_NETWORK", "small")
 
     fit = keras.Model.fit
     monkeypatch.setattr(

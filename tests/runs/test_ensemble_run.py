@@ -8,7 +8,7 @@ from digit_runs import run_command as run
 
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.recipe import load_recipe
-from gsp_tf.runs import Ensemble, Run, RunFolder, _embeddings, open_run
+from gsp_tf.runs import Ensemble, Run, RunFolder, _evaluation, open_run
 from gsp_tf.training import StopOnNaN
 
 MLRC = """
@@ -80,7 +80,7 @@ def test_a_model_for_every_fold_and_repeat(folder):
 def test_results_are_those_of_the_models(folder):
     metrics = folder.metrics()["ensemble"]
     embedded = [
-        [_embeddings.embed_test_images(model)[:2] for model in repeats]
+        [_evaluation.embed_test_images(model)[:2] for model in repeats]
         for repeats in Ensemble(folder.path).models
     ]
     concatenated = [
@@ -100,7 +100,7 @@ def test_results_are_those_of_the_models(folder):
 
 def test_evaluated_again_and_reported(folder, tmp_path, capsys, monkeypatch):
     before = folder.metrics()["ensemble"]["concatenated"]["mean"]
-    monkeypatch.setattr(_embeddings, "embed", None)  # the models have kept their embeddings
+    monkeypatch.setattr(_evaluation, "embed", None)  # the models have kept their embeddings
     assert run("train", "--resume", folder.path) == 0
     assert run("evaluate", folder.path) == 0
     assert folder.metrics()["ensemble"]["concatenated"]["mean"] == pytest.approx(before)

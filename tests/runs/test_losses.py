@@ -7,7 +7,7 @@ from gsp_tf import losses
 from gsp_tf._names import NAMES, named
 from gsp_tf.losses import ArcFaceLoss, LpRegularizer, RegularFaceRegularizer
 from gsp_tf.recipe import ClassRecipe, DataRecipe, Recipe, load_recipe, recipe_text, resolved
-from gsp_tf.runs._losses import build_loss
+from gsp_tf.runs.model import _build_loss
 
 TWO_VIEWS = DataRecipe(images_per_class=2)
 OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face"}
@@ -15,7 +15,7 @@ NEEDED = {"vicreg": {"normalize": True}, "weighted_sum": {"terms": [{"name": "tr
 
 
 def loss_of(num_classes=4, **sections):
-    return build_loss(resolved(Recipe(**sections)), num_classes)
+    return _build_loss(resolved(Recipe(**sections)), num_classes)
 
 
 def test_a_recipe_can_name_every_loss_with_embeddings_and_labels():
@@ -101,7 +101,7 @@ def test_a_recipe_sums_losses(tmp_path):
     assert load_recipe(tmp_path / "complete.yaml") == recipe
     given = {"name": "proxy_anchor", "margin": 0.2, "alpha": 32}
     assert recipe.loss.arguments["terms"][0].items() >= given.items()
-    loss = build_loss(recipe, 4)
+    loss = _build_loss(recipe, 4)
     labels, embeddings = np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))
     values = [float(term(labels, embeddings)) for term in loss.terms]
     assert float(loss(labels, embeddings)) == pytest.approx(values[0] + 0.5 * values[1])
@@ -133,7 +133,7 @@ def test_a_recipe_regularizes_proxies_and_embeddings(place, tmp_path):
     recipe = load_recipe(tmp_path / "recipe.yaml")
     (tmp_path / "complete.yaml").write_text(recipe_text(recipe))
     assert load_recipe(tmp_path / "complete.yaml") == recipe
-    loss, plain = build_loss(recipe, 4), ArcFaceLoss(4, scale=8.0)
+    loss, plain = _build_loss(recipe, 4), ArcFaceLoss(4, scale=8.0)
     labels, embeddings = np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))
     value = float(loss(labels, embeddings))
     plain.build((None,), (None, 5))
@@ -241,6 +241,6 @@ def test_arguments_come_from_a_file_and_from_the_command_line(tmp_path):
         "loss_wrapper:\n  name: cross_batch_memory\n  capacity: 64\n"
     )
     recipe = load_recipe(path, ["--loss.base", "0.4", "--miner.epsilon=0"])
-    memory = build_loss(recipe, num_classes=4)
+    memory = _build_loss(recipe, num_classes=4)
     assert (memory.capacity, memory.loss.alpha, memory.loss.beta) == (64, 2, 40.0)
     assert (memory.loss.base, memory.loss.miner.epsilon) == (0.4, 0)

@@ -28,7 +28,7 @@ from gsp_tf.runs import (
     frozen,
     pretrained_run,
 )
-from gsp_tf.runs._embeddings import embed_test_images, kept_embeddings
+from gsp_tf.runs._evaluation import embed_test_images, kept_embeddings
 from gsp_tf.search import EmbeddingsFolder, Index, RunModel
 from gsp_tf.search import collection as workers
 from gsp_tf.search.explore import server

@@ -12,7 +12,7 @@ from gsp_tf.runs import (
     Comparison,
     Run,
     RunFolder,
-    _embeddings,
+    _evaluation,
     _training,
     load_splits,
     place_maps,
@@ -126,18 +126,18 @@ def test_its_clusters_and_classes_are_evaluated(trained):
 
 def test_evaluation_keeps_the_embeddings_for_the_report(copied, monkeypatch):
     run = Run(copied.path)
-    again = _embeddings.embed_test_images(run)
-    embed = _embeddings.embed
-    monkeypatch.setattr(_embeddings, "embed", None)
+    again = _evaluation.embed_test_images(run)
+    embed = _evaluation.embed
+    monkeypatch.setattr(_evaluation, "embed", None)
     kept = run.test_embeddings()
     for name, expected in again._asdict().items():
         if expected is None:
             assert getattr(kept, name) is None
         else:
             np.testing.assert_allclose(getattr(kept, name), expected, atol=1e-6)
-    monkeypatch.setattr(_embeddings, "embed", embed)
+    monkeypatch.setattr(_evaluation, "embed", embed)
     class_0 = run.splits.test.subset([0])
-    for module in ("_embeddings", "run"):
+    for module in ("_evaluation", "run"):
         monkeypatch.setattr(f"gsp_tf.runs.{module}.check_test_classes", lambda *_: None)
     fewer = Run(copied.path)
     fewer.splits = run.splits._replace(test=class_0)
@@ -352,7 +352,7 @@ def short_demo(monkeypatch):
         few = {name: getattr(splits, name).subset(range(2)) for name in ("validation", "test")}
         return splits._replace(**few)
 
-    monkeypatch.setattr("gsp_tf.runs.demo.load_recipe", shorter)
+    monkeypatch.setattr("gsp_tf.runs._demo.load_recipe", shorter)
     monkeypatch.setattr("gsp_tf.runs.run.load_splits", fewer)
 
 

@@ -2,7 +2,7 @@ import sqlite3
 
 import pytest
 
-from gsp_tf.tuning import _storage
+from gsp_tf.tuning import tuning
 
 
 @pytest.fixture(autouse=True)
@@ -15,4 +15,4 @@ def unsynced(monkeypatch):
         connection.execute("PRAGMA synchronous = OFF")
         return connection
 
-    monkeypatch.setattr(_storage.sqlite3, "connect", connect_unsynced)
+    monkeypatch.setattr(tuning.sqlite3, "connect", connect_unsynced)

@@ -41,7 +41,6 @@ def test_ranges_and_choices_become_those_of_optuna():
     }
     recipe = space.recipe(BASE, {**values, "loss": loss[0], "embedding.dim": 48})
     assert recipe.loss.arguments["margin"] == 0.2 and recipe.embedding.dim == 48
-    assert [space.is_log(name) for name in space.names] == [True, False, False, False, False]
 
 
 def test_a_search_from_files_and_texts(tmp_path):

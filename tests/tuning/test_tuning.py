@@ -14,7 +14,7 @@ from digit_runs import run_command
 from gsp_tf.recipe import ProtocolRecipe, Recipe, TrainingRecipe, load_recipe, save_recipe
 from gsp_tf.runs import Run, RunFolder
 from gsp_tf.tuning import Tuning
-from gsp_tf.tuning._results import state_of
+from gsp_tf.tuning.tuning import _state_of
 
 DIM = {"embedding.dim": [4, 8, 16, 32]}
 MAP = "val_map_at_r"
@@ -55,7 +55,7 @@ def training(monkeypatch):
 
     monkeypatch.setattr(Run, "fit", fit)
     monkeypatch.setattr(Tuning, "splits", None)
-    monkeypatch.setattr("gsp_tf.tuning._results.figures", lambda *given: [])
+    monkeypatch.setattr("gsp_tf.tuning.tuning._figures", lambda *given: [])
     monkeypatch.setattr("keras.backend.clear_session", lambda: None)  # nothing was built
     return given
 
@@ -96,7 +96,7 @@ def test_a_search_judges_epochs(training, tmp_path):
         Tuning(tmp_path / "none", untrained, DIM)
     search = Tuning(tmp_path / "some", untrained, {"training.epochs": [0, 1, 2, 3]})
     search.run(trials=6)
-    states = {result.params["training.epochs"]: state_of(result) for result in search.study.trials}
+    states = {result.params["training.epochs"]: _state_of(result) for result in search.study.trials}
     assert len(states) > 1
     assert all(state == ("complete" if epochs else "failed") for epochs, state in states.items())
 
@@ -127,19 +127,19 @@ def test_a_search_that_was_stopped_at_a_file_continues(
     def stop(*_):
         raise Stop
 
-    module, name = {
-        "tuning.yaml": ("tuning", "replace_bytes"),
-        "study.db": ("tuning", "Study"),
-        "trials.csv": ("_results", "replace_text"),
+    name = {
+        "tuning.yaml": "replace_bytes",
+        "study.db": "_Study",
+        "trials.csv": "replace_text",
     }[stopped_at]
     with monkeypatch.context() as patched, pytest.raises(Stop):
-        patched.setattr(f"gsp_tf.tuning.{module}.{name}", stop)
+        patched.setattr(f"gsp_tf.tuning.tuning.{name}", stop)
         tuning(tmp_path).run(trials=2)
     if stopped_at == "tuning.yaml":  # nothing is there yet, so the same call begins
         assert tuning(tmp_path).run(trials=2)
     else:
         assert run_command("tune", "--resume", tmp_path / "tuned") == 0
-    assert [state_of(result) for result in Tuning(tmp_path / "tuned").study.trials] == [
+    assert [_state_of(result) for result in Tuning(tmp_path / "tuned").study.trials] == [
         "complete"
     ] * 2
 
@@ -173,13 +173,13 @@ def test_trials_behind_the_others_are_pruned(training, tmp_path):
     training.values = lambda number: [0.5 - 0.3 * (number == 6)] * 10
     search = tuning(tmp_path)
     search.run(trials=8)
-    states = [state_of(result) for result in search.study.trials]
+    states = [_state_of(result) for result in search.study.trials]
     assert states == ["complete"] * 6 + ["pruned"] + ["complete"]
     assert len(search.study.trials[6].intermediate_values) == 3  # after a quarter of ten epochs
     assert search.study.trials[6].value == pytest.approx(0.2)
     unpruned = Tuning(tmp_path / "unpruned", Recipe(), DIM, pruning=False)
     unpruned.run(trials=7)
-    assert {state_of(result) for result in unpruned.study.trials} == {"complete"}
+    assert {_state_of(result) for result in unpruned.study.trials} == {"complete"}
 
 
 def test_trials_that_fail(training, tmp_path, capsys):
@@ -193,7 +193,7 @@ def test_trials_that_fail(training, tmp_path, capsys):
     search = tuning(tmp_path)
     search.run(trials=4)
     found = [
-        (state_of(result), result.user_attrs.get("note", "")) for result in search.study.trials
+        (_state_of(result), result.user_attrs.get("note", "")) for result in search.study.trials
     ]
     assert found[:2] == [
         ("failed", "embedding.dim does not divide"),
@@ -218,7 +218,7 @@ def test_processes_share_the_trials_of_a_folder(training, tmp_path, locked_elsew
     training.errors = {}
     with locked_elsewhere(search.path / "trials/0001"):  # its process lives
         search.run(trials=3)
-        assert [state_of(result) for result in search.study.trials] == [
+        assert [_state_of(result) for result in search.study.trials] == [
             "complete",
             "running",
             "complete",
@@ -274,16 +274,16 @@ def test_a_killed_search_goes_on_and_never_looks_at_the_test_classes(
     assert killed.returncode == -signal.SIGKILL, killed.output
     second = RunFolder(path / "trials/0001")
     assert len(second.history()[MAP]) == 1
-    (before,) = [r.params for r in Tuning(path).study.trials if state_of(r) == "running"]
+    (before,) = [r.params for r in Tuning(path).study.trials if _state_of(r) == "running"]
     (reported,) = [
-        r.intermediate_values for r in Tuning(path).study.trials if state_of(r) == "running"
+        r.intermediate_values for r in Tuning(path).study.trials if _state_of(r) == "running"
     ]
     assert list(reported) == [1]
     assert run_command("tune", "--resume", path) == 0
     printed = capsys.readouterr().out
     assert "Epoch 2/3" in printed and "Epoch 1/3" not in printed  # from the checkpoint
     results = Tuning(path).study.trials
-    assert [state_of(result) for result in results] == ["complete"] * 2
+    assert [_state_of(result) for result in results] == ["complete"] * 2
     assert results[1].params == before and list(results[1].intermediate_values) == [1, 2, 3]
     assert "Search for digits" in (path / "report.html").read_text()
     for number in range(2):

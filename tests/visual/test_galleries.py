@@ -7,7 +7,7 @@ from gsp_tf.visual import (
     overlay_groups,
     strongest_images,
 )
-from gsp_tf.visual.style import HIT, MISS
+from gsp_tf.visual._style import HIT, MISS
 
 
 def test_gallery_marks_hits_and_misses_by_colour_line_and_sign():

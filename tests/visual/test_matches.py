@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from gsp_tf.visual import draw_matches
 
@@ -22,13 +21,3 @@ def test_lines_join_the_centres_of_matched_cells():
     assert is_new[start] and not is_new[60, 120]
     none = draw_matches(GREY, GREY, 0 * plan, [0, 3], [1, 2, 7], grid=(4, 2), pixels=160)
     assert np.ptp(none.astype(int), axis=-1).max() == 0  # no colours
-
-
-def test_refuses_what_it_cannot_draw():
-    for arguments, message in [
-        (([[1.0]], [0, 1], [0], (2, 2)), r"plan must be \(2, 1\)"),
-        (([[-1.0]], [0], [0], (2, 2)), "not negative"),
-        (([[1.0]], [0], [4], (2, 2)), "between 0 and 3, in a map of"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            draw_matches(GREY, GREY, *arguments)

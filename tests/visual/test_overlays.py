@@ -4,7 +4,7 @@ from matplotlib.colors import to_rgb
 
 from gsp_tf.layers import AttentiveGrouping, GeneralizedSumPooling
 from gsp_tf.visual import dominant_prototypes, overlay_groups, overlay_weights
-from gsp_tf.visual.style import CLASS_COLORS
+from gsp_tf.visual._style import CLASS_COLORS
 
 RNG = np.random.default_rng(0)
 IMAGE = RNG.integers(0, 256, (30, 20, 1), np.uint8)

@@ -3,7 +3,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from gsp_tf.visual import attribute_histograms, correlation_maps, partition_maps
-from gsp_tf.visual.style import CLASS_COLORS
+from gsp_tf.visual._style import CLASS_COLORS
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 4, 50)

@@ -16,9 +16,9 @@ import keras
 from gsp_tf._console import bulleted, counted
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
+from gsp_tf.data.images._left_out import LeftOut
 from gsp_tf.data.images.encoded_images import FileImages
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.images.left_out import LeftOut
 
 _BROKEN = (BadGzipFile, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 
@@ -132,6 +132,13 @@ class Source(NamedTuple):
     content: str  # what the user's folder must hold
     counts: Counts
     remotes: tuple[Remote, ...] = ()  # files that can be downloaded
+
+    @classmethod
+    def of_archive(cls, name: str, page: str, url: str, md5: str, folder: str, counts: Counts):
+        """A data set whose folder is in one archive."""
+        archive = url.rsplit("/", 1)[1]
+        content = f"the folder {folder} that {archive} unpacks to"
+        return cls(name, page, content, counts, (Remote(url, archive, md5, folder),))
 
     def where(self, folder: PathLike) -> str:
         """Says which files the folder needs, and how to get them."""

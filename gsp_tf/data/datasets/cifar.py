@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from gsp_tf._typing import PathLike
-from gsp_tf.data.datasets._official import Counts, Remote, Source
+from gsp_tf.data.datasets._official import Counts, Source
 from gsp_tf.data.images.image_set import ArrayImages
 
 _SHAPE = (3, 32, 32)
@@ -14,21 +14,22 @@ _TEN_FOLDER, _HUNDRED_FOLDER = "cifar-10-batches-bin", "cifar-100-binary"
 _TEN_FILES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 
 
-def _source(name: str, archive: str, md5: str, folder: str, num_classes: int) -> Source:
-    return Source(
-        name,
-        "https://www.cs.toronto.edu/~kriz/cifar.html",
-        f"the folder {folder} that {archive} unpacks to",
-        {"all": (num_classes, 60_000)},
-        (Remote(f"https://www.cs.toronto.edu/~kriz/{archive}", archive, md5, folder),),
-    )
-
-
-_TEN = _source(
-    "CIFAR-10", "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", _TEN_FOLDER, 10
+_PAGE = "https://www.cs.toronto.edu/~kriz/cifar"
+_TEN = Source.of_archive(
+    "CIFAR-10",
+    f"{_PAGE}.html",
+    f"{_PAGE}-10-binary.tar.gz",
+    "c32a1d4ab5d03f1284b67883e8d87530",
+    _TEN_FOLDER,
+    {"all": (10, 60_000)},
 )
-_HUNDRED = _source(
-    "CIFAR-100", "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", _HUNDRED_FOLDER, 100
+_HUNDRED = Source.of_archive(
+    "CIFAR-100",
+    f"{_PAGE}.html",
+    f"{_PAGE}-100-binary.tar.gz",
+    "03b5dce01913d631647c71ecec9e9cb8",
+    _HUNDRED_FOLDER,
+    {"all": (100, 60_000)},
 )
 
 

@@ -3,22 +3,16 @@
 from typing import Literal
 
 from gsp_tf._typing import PathLike
-from gsp_tf.data.datasets._official import Counts, Remote, Source, halved, read_table
+from gsp_tf.data.datasets._official import Counts, Source, halved, read_table
 from gsp_tf.data.images.encoded_images import FileImages
 
-_SOURCE = Source(
+_SOURCE = Source.of_archive(
     "CUB-200-2011",
     "https://www.vision.caltech.edu/datasets/cub_200_2011/",
-    "the folder CUB_200_2011 that CUB_200_2011.tgz unpacks to",
+    "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
+    "97eceeb196236b17998738112f37df78",
+    "CUB_200_2011",
     {"train": (100, 5_864), "test": (100, 5_924)},
-    (
-        Remote(
-            "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
-            "CUB_200_2011.tgz",
-            "97eceeb196236b17998738112f37df78",
-            folder="CUB_200_2011",
-        ),
-    ),
 )
 
 

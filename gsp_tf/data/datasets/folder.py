@@ -7,8 +7,8 @@ from typing import Literal
 from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
 from gsp_tf.data.images._formats import IMAGE_EXTENSIONS
+from gsp_tf.data.images._left_out import LeftOut
 from gsp_tf.data.images.encoded_images import FileImages
-from gsp_tf.data.images.left_out import LeftOut
 
 _NO_PHOTOGRAPHS = ("__MACOSX", "@eaDir")  # folders that operating systems add
 
@@ -92,29 +92,10 @@ def load_folder(
 
 
 def find_images(folder: PathLike, left_out: LeftOut) -> list[str]:
-    """Finds the image files in a folder at any depth, by extension.
+    """The sorted image files in a folder at any depth, by extension.
 
-    Args:
-        folder: The folder.
-        left_out: Collects the rest: files of other kinds, hidden images and folders, linked
-            folders, and folders without read permission.
-
-    Returns:
-        The sorted paths.
-
-    Raises:
-        OSError: If the folder itself cannot be read.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     for name in ("1.png", "2.jpg", "3.CR2"):
-        ...         Path(folder, name).touch()
-        ...     left_out = LeftOut()
-        ...     [os.path.basename(path) for path in find_images(folder, left_out)]
-        ['1.png', '2.jpg']
-        >>> left_out.lines
-        ['1 file of other kinds: 1 .CR2 (3.CR2)']
+    `left_out` gets the rest: files of other kinds, hidden images and folders, linked folders, and
+    folders without read permission. Raises `OSError` if the folder itself cannot be read.
     """
     images, hidden, hidden_folders, links, others, refused = [], [], [], [], [], []
     folder = os.fspath(folder)

@@ -11,9 +11,9 @@ import numpy as np
 from gsp_tf._console import counted
 from gsp_tf._files import csv_text
 from gsp_tf._typing import PathLike
+from gsp_tf.data.images._left_out import LeftOut
 from gsp_tf.data.images.encoded_images import FileImages
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.images.left_out import LeftOut
 
 _SPLITS = ("train", "validation", "test", "query", "gallery")
 _WITHOUT_SPLIT = "all"
@@ -116,22 +116,8 @@ def load_manifest(
 def read_rows(path: PathLike) -> list[_ManifestRow]:
     """Reads the lines of a manifest without checking their content.
 
-    Args:
-        path: The CSV file.
-
-    Returns:
-        One row per line after the header, with its number, path, label and split.
-
-    Raises:
-        ValueError: If the file is not CSV in UTF-8 with the columns path and label, or a quote is
-            not closed.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = Path(folder, "list.csv").write_text("path,label\\n/data/1.png,cat\\n")
-        ...     read_rows(f"{folder}/list.csv")
-        [_ManifestRow(line=2, path='/data/1.png', label='cat', split=None)]
+    Raises `ValueError` if the file is not CSV in UTF-8 with the columns path and label, or a quote
+    is not closed.
     """
     path = Path(path)
     try:

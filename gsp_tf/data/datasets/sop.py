@@ -3,22 +3,16 @@
 from typing import Literal
 
 from gsp_tf._typing import PathLike
-from gsp_tf.data.datasets._official import Counts, Remote, Source, labelled_files, read_table
+from gsp_tf.data.datasets._official import Counts, Source, labelled_files, read_table
 from gsp_tf.data.images.encoded_images import FileImages
 
-_SOURCE = Source(
+_SOURCE = Source.of_archive(
     "Stanford Online Products",
     "https://cvgl.stanford.edu/projects/lifted_struct/",
-    "the folder Stanford_Online_Products that Stanford_Online_Products.zip unpacks to",
+    "http://ftp.cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip",
+    "7f73d41a2f44250d4779881525aea32e",
+    "Stanford_Online_Products",
     {"train": (11_318, 59_551), "test": (11_316, 60_502)},
-    (
-        Remote(
-            "http://ftp.cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip",
-            "Stanford_Online_Products.zip",
-            "7f73d41a2f44250d4779881525aea32e",
-            folder="Stanford_Online_Products",
-        ),
-    ),
 )
 _COLUMNS = {"image_id": int, "class_id": int, "super_class_id": int, "path": str}
 

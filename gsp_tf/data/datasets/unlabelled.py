@@ -8,8 +8,8 @@ from typing import Literal
 from gsp_tf._typing import PathLike
 from gsp_tf.data.datasets.folder import find_images
 from gsp_tf.data.datasets.manifest import read_rows, row_problems
+from gsp_tf.data.images._left_out import LeftOut
 from gsp_tf.data.images.encoded_images import FileImages
-from gsp_tf.data.images.left_out import LeftOut
 
 
 def load_unlabelled(

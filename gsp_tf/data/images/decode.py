@@ -3,9 +3,11 @@
 import contextlib
 import io
 import os
+import re
 import stat
 import warnings
-from typing import Literal
+import zlib
+from typing import Literal, NamedTuple
 
 import numpy as np
 from PIL import ExifTags, Image
@@ -19,7 +21,6 @@ from gsp_tf.data.images._formats import (
     png_ends_early,
     unread_kind,
 )
-from gsp_tf.data.images._jpeg_scans import ends_early, find_scans, set_scale
 
 MAX_PIXELS = 2**28 // 3
 """Larger images are refused before they are decoded, except JPEG files with one scan.
@@ -111,54 +112,19 @@ def read_image(
 
 
 def decode_image(
-    contents: bytes,
-    channels: Literal[1, 3] = 3,
-    name: str = "the image",
-    min_side: int | None = None,
+    contents: bytes, channels: Literal[1, 3] = 3, name: str = "the image"
 ) -> np.ndarray:
-    """Decodes the bytes of an image file, like `read_image`.
-
-    Args:
-        contents: Bytes of an image file.
-        channels: 1 for grey or 3 for RGB.
-        name: Name of the image in errors.
-        min_side: As in `read_image`.
-
-    Returns:
-        uint8 `(H, W, channels)`.
-
-    Raises:
-        UnreadableImageError: As in `read_image`.
-
-    Example:
-        >>> file = io.BytesIO()
-        >>> Image.new("RGB", (3, 2), "red").save(file, "PNG")
-        >>> decode_image(file.getvalue()).shape
-        (2, 3, 3)
-    """
+    """Decodes the bytes of an image file, like `read_image`; errors have the name."""
     check_channels(channels)
-    with _decoded(_contents(contents, name), name, min_side) as (image, factor):
+    with _decoded(_contents(contents, name), name) as (image, factor):
         return _to_array(image, channels, factor)
 
 
 def check_image(source: PathLike | bytes, name: str = "the image") -> None:
-    """Decodes an image in full and discards its pixels.
+    """Decodes an image, a file or its bytes with a name, in full and discards its pixels.
 
     This takes less time and memory than `read_image`: a JPEG is read completely, but only 1/64 of
     its pixels are computed.
-
-    Args:
-        source: A file or its bytes.
-        name: Name of the bytes in errors.
-
-    Raises:
-        UnreadableImageError: As in `read_image`.
-
-    Example:
-        >>> check_image(b"", "cat.jpg")
-        Traceback (most recent call last):
-            ...
-        gsp_tf.data.images.decode.UnreadableImageError: cat.jpg: the file is empty (0 bytes)
     """
     is_bytes = isinstance(source, bytes)
     file = _contents(source, name) if is_bytes else _file(source)
@@ -167,21 +133,7 @@ def check_image(source: PathLike | bytes, name: str = "the image") -> None:
 
 
 def image_size(path: PathLike) -> tuple[int, int]:
-    """The width and height of an image file as stored, in pixels, from its header alone.
-
-    Args:
-        path: The file, of a format that `read_image` accepts, and of any size.
-
-    Raises:
-        UnreadableImageError: If the file is missing or empty, or has no header of an image.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Image.new("RGB", (30, 20), "red").save(f"{folder}/red.png")
-        ...     image_size(f"{folder}/red.png")
-        (30, 20)
-    """
+    """The width and height of an image file as stored, in pixels, from its header alone."""
     with _opened(path) as file, _naming(path, path), warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # no pixel is decoded
         is_jpeg = file.peek(3)[:3] == _JPEG  # Image.open refuses large ones
@@ -262,7 +214,7 @@ def _naming(file, name):
 def _decoded_jpeg(contents: bytes, min_side: int | None) -> Image.Image:
     image = JpegImageFile(io.BytesIO(contents))  # Image.open refuses large ones
     pixels = image.width * image.height
-    scans = find_scans(contents)
+    scans = _find_scans(contents)
     if scans.lossless:
         raise ValueError("it is a lossless JPEG; convert it to PNG")
     if scans.count != 1:
@@ -279,9 +231,9 @@ def _decoded_jpeg(contents: bytes, min_side: int | None) -> Image.Image:
         for ratio in (1, 2, 4, _LARGEST_RATIO)
         if ratio <= sufficient or pixels > MAX_PIXELS * (ratio // 2) ** 2 > 0
     ]
-    set_scale(image, ratios[-1])
+    _set_scale(image, ratios[-1])
     image.load()
-    if ends_early(contents, scans, image):
+    if _ends_early(contents, scans, image):
         raise ValueError("it is cut off: pixels are missing before its end marker")
     return image
 
@@ -334,3 +286,84 @@ def _reduce_16_bit(image: Image.Image) -> Image.Image:
     if transparent is not None:
         pixels[values == transparent] = 255
     return Image.fromarray(pixels)
+
+
+_START, _END, _SCAN = 0xD8, 0xD9, 0xDA
+_LOSSLESS = (0xC3, 0xC7, 0xCB, 0xCF)  # frames without a cosine transform
+# Every marker outside pixel data; inside pixel data, only the markers that end it. There, FF 00 is
+# the byte FF, and RST markers divide the data. \x01 is a marker without a segment.
+_MARKER = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
+_RESTART = re.compile(rb"\xff[\xd0-\xd7]")
+# Bytes that decode to pixels other than those a decoder fills in after an early end.
+_FILLER = bytes(range(7, 247, 13)) + bytes(range(241, 11, -11)) + bytes(range(3, 250, 17))
+_GREY = range(126, 131)
+
+
+class _Scans(NamedTuple):
+    """The number of scans of a JPEG file, and the place of its end marker if there is one."""
+
+    count: int
+    end: int | None
+    lossless: bool = False  # must not be reduced: Pillow's buffer would overflow
+
+
+def _find_scans(contents: bytes) -> _Scans:
+    """Finds the scans of a JPEG file up to its end marker, without decoding pixels."""
+    count, position, lossless = 0, 0, False
+    while match := _MARKER.search(contents, position):
+        marker, position = contents[match.end() - 1], match.end()
+        if marker == _END:
+            return _Scans(count, match.start(), lossless)
+        count += marker == _SCAN
+        lossless |= marker in _LOSSLESS
+        if marker not in (0x01, _START):
+            position += int.from_bytes(contents[position : position + 2], "big")
+    return _Scans(count, None, lossless)
+
+
+def _ends_early(contents: bytes, scans: _Scans, image: Image.Image) -> bool:
+    """Whether pixels are missing before the end marker; `image` is the decoded file."""
+    # A decoder silently makes missing pixels grey. If extra bytes before the end marker change the
+    # image, the pixels ended too early. Two losses go unnoticed: a part of the last block of a file
+    # with one scan, and whole scans of a progressive file, which only leave the image coarse.
+    if scans.end is None:
+        return True
+    if scans.count == 1:
+        corner = image.getpixel((image.width - 1, image.height - 1))
+        if image.mode in ("L", "RGB") and not _is_grey(corner):
+            return False
+    scale = 1 if scans.count > 1 else _LARGEST_RATIO
+    seen = [*_RESTART.finditer(contents, 0, scans.end)][-1:]
+    restart = 0xD0 + (contents[seen[0].end() - 1] + 1) % 8 if seen else 0xD0
+    filler = _FILLER + bytes([0xFF, restart]) + _FILLER
+    filled = contents[: scans.end] + filler + bytes([0xFF, _END])
+    return _checksum(_decode_reduced(contents, scale)) != _checksum(_decode_reduced(filled, scale))
+
+
+def _decode_reduced(contents: bytes, scale: int) -> Image.Image:
+    """Decodes a JPEG file with its sides divided by 1, 2, 4 or 8."""
+    image = JpegImageFile(io.BytesIO(contents))
+    _set_scale(image, scale)
+    image.load()
+    return image
+
+
+def _set_scale(image: JpegImageFile, scale: int) -> None:
+    """Makes Pillow decode a JPEG file with its sides divided by 1, 2, 4 or 8."""
+    image.draft(None, tuple(max(side // scale, 1) for side in image.size))
+
+
+def _checksum(image: Image.Image) -> int:
+    checksum = 0
+    rows = max(1, _STRIP // image.width)
+    for top in range(0, image.height, rows):
+        strip = image.crop((0, top, image.width, min(top + rows, image.height)))
+        checksum = zlib.crc32(strip.tobytes(), checksum)
+    return checksum
+
+
+def _is_grey(pixel: int | tuple[int, ...]) -> bool:
+    if isinstance(pixel, int):
+        return pixel in _GREY
+    red, green, blue = pixel
+    return round(0.299 * red + 0.587 * green + 0.114 * blue) in _GREY

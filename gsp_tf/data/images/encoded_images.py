@@ -4,12 +4,13 @@ import abc
 import functools
 import os
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import PathLike, Tensor
+from gsp_tf.data.images._jpeg import Window, decode_jpeg_window, is_upright_jpeg
 from gsp_tf.data.images.decode import (
     UnreadableImageError,
     check_channels,
@@ -17,21 +18,24 @@ from gsp_tf.data.images.decode import (
     read_image,
 )
 from gsp_tf.data.images.image_set import ImageSet, check_count, constant
-from gsp_tf.data.images.jpeg import Window, decode_jpeg_window, is_upright_jpeg
 
 
 class _CompressedImages(ImageSet):
     """Encoded images; only the needed part of a JPEG is decoded."""
 
-    def __init__(
-        self,
-        labels: Sequence[int] | np.ndarray,
-        class_names: Sequence[str],
-        groups: Sequence[str] | None,
-        channels: Literal[1, 3],
-    ):
+    def __init__(self, what, items, labels, class_names, groups, channels):
         check_channels(channels)
         super().__init__(labels, class_names, groups, channels)
+        self._items = tuple(items)
+        check_count(what, len(self._items), self.labels)
+
+    @functools.cached_property
+    def _tensor(self):
+        return constant([os.fsencode(item) for item in self._items])
+
+    def subset(self, classes: Sequence[int]) -> Self:
+        kept, description = self._select(classes)
+        return type(self)([self._items[i] for i in kept], **description, channels=self.channels)
 
     @abc.abstractmethod
     def _contents(self, index: Tensor) -> Tensor:
@@ -74,13 +78,8 @@ class FileImages(_CompressedImages):
         groups: Sequence[str] | None = None,
         channels: Literal[1, 3] = 3,
     ):
-        super().__init__(labels, class_names, groups, channels)
-        self.paths = tuple(os.fspath(path) for path in paths)
-        check_count("paths", len(self.paths), self.labels)
-
-    @functools.cached_property
-    def _tensor(self):
-        return constant([os.fsencode(path) for path in self.paths])
+        super().__init__("paths", map(os.fspath, paths), labels, class_names, groups, channels)
+        self.paths = self._items
 
     def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
         return read_image(self.paths[index], self.channels)
@@ -93,10 +92,6 @@ class FileImages(_CompressedImages):
         except OSError as error:
             raise UnreadableImageError(path, error.strerror) from error
         return os.fsencode(f"{os.path.abspath(path)}\n{state.st_size} {state.st_mtime_ns}\n")
-
-    def subset(self, classes: Sequence[int]) -> "FileImages":
-        kept, description = self._select(classes)
-        return type(self)([self.paths[i] for i in kept], **description, channels=self.channels)
 
     def _contents(self, index):
         return tf.io.read_file(tf.gather(self._tensor, index))
@@ -127,21 +122,11 @@ class EncodedImages(_CompressedImages):
         groups: Sequence[str] | None = None,
         channels: Literal[1, 3] = 3,
     ):
-        super().__init__(labels, class_names, groups, channels)
-        self.contents = tuple(contents)
-        check_count("contents", len(self.contents), self.labels)
-
-    @functools.cached_property
-    def _tensor(self):
-        return constant(self.contents)
+        super().__init__("contents", contents, labels, class_names, groups, channels)
+        self.contents = self._items
 
     def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
         return decode_image(self.contents[index], self.channels, f"image {index}")
-
-    def subset(self, classes: Sequence[int]) -> "EncodedImages":
-        kept, description = self._select(classes)
-        contents = [self.contents[i] for i in kept]
-        return EncodedImages(contents, **description, channels=self.channels)
 
     def _contents(self, index):
         return tf.gather(self._tensor, index)

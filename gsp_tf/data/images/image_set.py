@@ -13,7 +13,7 @@ import numpy as np
 
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
-from gsp_tf.data.images.jpeg import Window
+from gsp_tf.data.images._jpeg import Window
 
 
 class ImageSet(abc.ABC):

@@ -5,14 +5,65 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from gsp_tf._integers import checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
+from gsp_tf.data.images._jpeg import Window
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
-from gsp_tf.data.images.jpeg import Window
-from gsp_tf.data.pipeline._plan import BatchPlan
-from gsp_tf.data.pipeline.sampler import ClassBalancedSampler, Sampler
+from gsp_tf.data.pipeline._windows import central_window, check_sizes, resize_window
+from gsp_tf.data.pipeline.samplers import ClassBalancedSampler, Sampler, ShuffledSampler
 from gsp_tf.data.pipeline.view import TrainingView
-from gsp_tf.data.pipeline.windows import central_window, check_sizes, resize_window
+
+
+class BatchPlan:
+    """The images of each batch: those of a sampler, then those drawn whatever their class is."""
+
+    # The second kind comes from the unlabelled images, whose indices follow those of the labelled
+    # ones, or from all images without a sampler.
+
+    def __init__(
+        self,
+        labels: np.ndarray,
+        sampler: Sampler | None,
+        seed: int,
+        num_unlabelled: int = 0,
+        unlabelled_per_batch: int = 0,
+        views: int = 1,
+    ):
+        if views not in (1, 2):
+            raise ValueError(f"views must be 1 or 2; received {views}.")
+        if unlabelled_per_batch and views == 1:
+            raise ValueError(
+                "views must be 2 with unlabelled_per_batch: an image without a class is learned "
+                "from by comparing two views of it; received 1."
+            )
+        if sampler is None and not unlabelled_per_batch:
+            raise ValueError(
+                "a batch needs images: give classes_per_batch or unlabelled_per_batch; received 0 "
+                "for both."
+            )
+        self.seed, self._labels, self._views = checked_seed(seed), labels, views
+        self._samplers = [] if sampler is None else [sampler]
+        self._num_by_class = 0 if sampler is None else sampler.batch_size
+        if unlabelled_per_batch:
+            first = 0 if sampler is None else len(labels)
+            pool = np.arange(first, len(labels) + num_unlabelled)
+            self._samplers.append(ShuffledSampler(pool, unlabelled_per_batch, seed))
+        self.size = views * (self._num_by_class + unlabelled_per_batch)
+        self.label_shape = (self.size, 2) if self._num_by_class and views == 2 else (self.size,)
+
+    def batch(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Indices and labels of one batch, as `training_dataset` describes them."""
+        indices = np.concatenate([sampler.batch(number) for sampler in self._samplers])
+        labels = numbers = np.arange(len(indices))
+        if self._num_by_class:
+            by_class = indices[: self._num_by_class]
+            labels = np.full(len(indices), -1)
+            labels[: len(by_class)] = self._labels[by_class]
+            if self._views == 2:
+                labels = np.stack([labels, numbers], axis=1)
+        indices, labels = (np.repeat(array, self._views, axis=0) for array in (indices, labels))
+        return indices, labels.astype(np.int32)
 
 
 def training_dataset(
@@ -205,23 +256,7 @@ def evaluation_dataset(
 def evaluation_image(
     images: ImageSet, index: int | Tensor, image_size: int, resize: int | None = None
 ) -> Tensor:
-    """One image as `evaluation_dataset` shows it.
-
-    Args:
-        images: The set of the image.
-        index: The index of the image.
-        image_size: S, side of the image in pixels.
-        resize: R, as in `evaluation_dataset`.
-
-    Returns:
-        float32 `(S, S, channels)` in [0, 255].
-
-    Example:
-        >>> from gsp_tf.data import ArrayImages
-        >>> images = ArrayImages(np.zeros((2, 8, 12, 1), "uint8"), [0, 1], ["a", "b"])
-        >>> evaluation_image(images, 1, 4).shape
-        TensorShape([4, 4, 1])
-    """
+    """One image, float32 `(S, S, channels)` in [0, 255], as `evaluation_dataset` shows it."""
 
     def choose(size):
         return central_window(size, image_size, resize)
@@ -279,19 +314,7 @@ def with_options(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
 def as_arrays(images: ImageSet, size: int) -> ArrayImages:
     """Loads images into memory at one size, as the tiles of collages require.
 
-    Args:
-        images: The images, of any size.
-        size: Side of the square images in pixels. The shorter side is resized to it and the centre
-            is cropped.
-
-    Returns:
-        Images `(N, size, size, channels)`.
-
-    Example:
-        >>> from gsp_tf.data import ArrayImages
-        >>> small = ArrayImages(np.zeros((4, 8, 6, 1), np.uint8), [0, 0, 1, 1], ["a", "b"])
-        >>> as_arrays(small, size=4).images.shape
-        (4, 4, 4, 1)
+    The shorter side is resized to `size` and the centre is cropped.
     """
     if isinstance(images, ArrayImages) and images.images.shape[1:3] == (size, size):
         return images

@@ -1,17 +1,21 @@
 """What training sees of an image: a part of it, mirrored or not, and changed at random."""
 
+import contextlib
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import keras
 import numpy as np
 
+from gsp_tf._console import counted
 from gsp_tf._integers import checked_seed
+from gsp_tf._keras import check_image_layer, draw_seeds_from
 from gsp_tf._lazy import tensorflow as tf
+from gsp_tf._names import NOT_AUGMENTATIONS
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.pipeline._augmentation import Augmentation
-from gsp_tf.data.pipeline.windows import (
+from gsp_tf.data.pipeline._windows import (
     central_window,
     check_sizes,
     random_window,
@@ -59,7 +63,7 @@ class TrainingView:
         check_sizes(self.image_size, self.resize)
         if not 0 < self.min_crop_area <= 1:
             raise ValueError(f"min_crop_area must lie in (0, 1]; received {self.min_crop_area}.")
-        changes = Augmentation(self.augmentation) if self.augmentation else None
+        changes = _Augmentation(self.augmentation) if self.augmentation else None
         object.__setattr__(self, "_changes", changes)
 
     def __call__(
@@ -107,32 +111,11 @@ class ViewedImages(ImageSet):
     """Several views of each image of a set, drawn once; views of an image are neighbours.
 
     With each image as a class of its own, as `load_unlabelled` gives them, retrieval among the
-    views asks whether a model finds another view of the same image. It needs no class.
-
-    Args:
-        images: The images.
-        view: The view that is drawn of each.
-        count: Views of an image.
-        seed: Seed of the views.
-
-    Attributes:
-        paths: The file of each view, if the images have files.
-
-    Raises:
-        ValueError: If `count` is below 1.
-
-    Example:
-        >>> from gsp_tf.data import ArrayImages
-        >>> pixels = np.random.default_rng(0).integers(0, 256, (3, 9, 9, 1), "uint8")
-        >>> images = ArrayImages(pixels, [0, 1, 2], ["a", "b", "c"])
-        >>> views = ViewedImages(images, TrainingView(8, min_crop_area=0.3), count=2)
-        >>> views.labels.tolist(), views.image(1).shape
-        ([0, 0, 1, 1, 2, 2], (8, 8, 1))
+    views asks whether a model finds another view of the same image. It needs no class. If the
+    images have files, `paths` has that of each view.
     """
 
     def __init__(self, images: ImageSet, view: TrainingView, count: int, seed: int = 0):
-        if count < 1:
-            raise ValueError(f"count must be at least 1; received {count}.")
         labels = np.repeat(images.labels, count)
         super().__init__(labels, images.class_names, images.groups, images.channels, images.dtype)
         self.images, self.view, self.count, self.seed = images, view, count, checked_seed(seed)
@@ -153,3 +136,72 @@ class ViewedImages(ImageSet):
         part = ViewedImages(self.images.subset(classes), self.view, self.count, self.seed)
         part._numbers = self._numbers[kept]
         return part
+
+
+_FIRST = 2  # the window and the flip of an image take 1
+
+
+class _Augmentation:
+    """Image layers of Keras that change images, each by a seed of its own, within [0, 255]."""
+
+    # In a graph of TensorFlow, the layers draw the same numbers on every backend of Keras.
+
+    def __init__(self, layers: Sequence[keras.layers.Layer]):
+        for layer in layers:
+            name = type(layer).__name__
+            reason = NOT_AUGMENTATIONS.get(name.removeprefix("Random").lower())
+            if reason is not None:
+                raise ValueError(f"keras.layers.{name}: {reason}.")
+            check_image_layer(layer)
+            draw_seeds_from(_SEEDS, layer)
+        self._layers = tuple(layers)
+
+    def __call__(self, image: Tensor, seed: Tensor) -> Tensor:
+        """A changed image `(S, S, channels)`; the seed is an int32."""
+        if tf.executing_eagerly():
+            return tf.function(self._changed, autograph=False)(image, seed)
+        return self._changed(image, seed)
+
+    def _changed(self, image, seed):
+        with _SEEDS.of_image(seed):
+            for layer in self._layers:
+                try:
+                    changed = tf.cast(layer(image, training=True), tf.float32)
+                    image = tf.clip_by_value(changed, 0.0, 255.0)
+                except Exception as error:
+                    if image.shape[-1] == 3:
+                        raise
+                    channels = counted(image.shape[-1], "channel")
+                    raise ValueError(
+                        f"keras.layers.{type(layer).__name__} cannot change images of {channels}, "
+                        "because it needs red, green and blue. Leave it out, or load 3 channels."
+                    ) from error
+        return image
+
+
+class _Seeds(keras.random.SeedGenerator):
+    """The seeds that layers draw with for one image: pairs of its own seed and a count."""
+
+    def __init__(self):  # not of the base, whose state is a variable
+        self._of_thread = threading.local()
+
+    @contextlib.contextmanager
+    def of_image(self, seed):
+        """Give the seeds of one image in this thread."""
+        self._of_thread.seed, self._of_thread.count = seed, _FIRST
+        try:
+            yield
+        finally:
+            self._of_thread.seed = None
+
+    def are_set(self):
+        """Whether this thread changes an image."""
+        return getattr(self._of_thread, "seed", None) is not None
+
+    def next(self, ordered=True):
+        seed, count = self._of_thread.seed, self._of_thread.count
+        self._of_thread.count += 1
+        return tf.stack([seed, count])
+
+
+_SEEDS = _Seeds()

@@ -209,7 +209,7 @@ def test_a_large_jpeg_is_decoded_at_a_fraction(small_limit, tmp_path, size, redu
 
 @pytest.mark.parametrize("orientation", [1, 6])
 def test_the_window_of_a_large_jpeg(small_limit, monkeypatch, tmp_path, orientation):
-    monkeypatch.setattr("gsp_tf.data.images.jpeg.MAX_PIXELS", 3_000)
+    monkeypatch.setattr("gsp_tf.data.images._jpeg.MAX_PIXELS", 3_000)
     photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((400, 200))
     exif = Image.Exif()
     exif[0x0112] = orientation

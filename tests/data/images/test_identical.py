@@ -8,7 +8,7 @@ from gsp_tf.data import (
     identical_images,
     shared_images,
 )
-from gsp_tf.data.images import identical
+from gsp_tf.data.images import _identical
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_files_with_the_same_bytes_have_the_same_number(files, tmp_path):
 
 def test_only_files_of_the_same_size_are_read(files, monkeypatch):
     read = []
-    monkeypatch.setattr(identical, "file_sha256", lambda path: read.append(path[-1]) or path[-1])
+    monkeypatch.setattr(_identical, "file_sha256", lambda path: read.append(path[-1]) or path[-1])
     identical_files(files)
     assert sorted(read) == ["a", "b", "c"]
 

@@ -8,7 +8,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from gsp_tf.data import FileImages, read_image
-from gsp_tf.data.images.jpeg import decode_jpeg_window, is_upright_jpeg
+from gsp_tf.data.images._jpeg import decode_jpeg_window, is_upright_jpeg
 
 
 @pytest.fixture(scope="module")

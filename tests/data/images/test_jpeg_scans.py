@@ -8,7 +8,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from gsp_tf.data import UnreadableImageError, check_image, decode_image
-from gsp_tf.data.images._jpeg_scans import find_scans
+from gsp_tf.data.images.decode import _find_scans
 
 END = b"\xff\xd9"
 KINDS = {
@@ -68,15 +68,15 @@ def test_a_photograph_that_is_grey_where_it_ends_is_whole(options):
 
 
 def test_the_scans_of_a_file():
-    assert find_scans(jpeg("baseline")) == (1, len(jpeg("baseline")) - 2, False)
-    assert find_scans(jpeg("progressive")).count == 10
-    assert find_scans(jpeg("baseline")[:-2]) == (1, None, False)
-    assert find_scans(b"") == (0, None, False)
+    assert _find_scans(jpeg("baseline")) == (1, len(jpeg("baseline")) - 2, False)
+    assert _find_scans(jpeg("progressive")).count == 10
+    assert _find_scans(jpeg("baseline")[:-2]) == (1, None, False)
+    assert _find_scans(b"") == (0, None, False)
 
 
 def test_too_many_scans():
     whole = jpeg("progressive")
-    end = find_scans(whole).end
+    end = _find_scans(whole).end
     last = whole[whole.rindex(b"\xff\xda") : end]
     with pytest.raises(UnreadableImageError, match="it has 110 scans; at most 100 are decoded"):
         check_image(whole[:end] + 100 * last + END)

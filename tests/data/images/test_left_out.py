@@ -5,7 +5,7 @@ from PIL import Image
 
 from gsp_tf.data import find_unreadable
 
-CHECK = "gsp_tf.data.images.left_out.check_image"
+CHECK = "gsp_tf.data.images._left_out.check_image"
 
 
 @pytest.fixture

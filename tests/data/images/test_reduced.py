@@ -53,7 +53,7 @@ def test_copies_are_made_once_and_again_for_a_changed_file(files, tmp_path, monk
     reduce_images(files, folder, 16)
     before = {path: path.stat().st_mtime_ns for path in copies(folder)}
     assert len(before) == 5
-    monkeypatch.setattr("gsp_tf.data.images.reduced.read_image", None)
+    monkeypatch.setattr("gsp_tf.data.images._reduced.read_image", None)
     reduce_images(files, folder, 16)
     monkeypatch.undo()
     assert {path: path.stat().st_mtime_ns for path in copies(folder)} == before

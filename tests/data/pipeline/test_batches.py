@@ -11,7 +11,7 @@ from gsp_tf.data import (
     evaluation_dataset,
     training_dataset,
 )
-from gsp_tf.data.pipeline.windows import random_window
+from gsp_tf.data.pipeline._windows import random_window
 
 
 def noise(count=12, height=8, width=8, channels=1, classes=3):

@@ -71,7 +71,7 @@ def test_what_pillow_decodes_and_tensorflow_does_not_is_left_out(
     run, embedded, tmp_path, monkeypatch
 ):
     """No file is known that passes the check and does not decode; this one passes half of it."""
-    monkeypatch.setattr("gsp_tf.data.images.decode.ends_early", lambda *_: False)
+    monkeypatch.setattr("gsp_tf.data.images.decode._ends_early", lambda *_: False)
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     content = encoded(Image.fromarray(noise))
     marker = b"\xff\xe3\xff\xff"  # of a segment that is longer than the rest of the file

@@ -9,8 +9,7 @@ from gsp_tf import backbones
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe import ClassRecipe, DataRecipe, EmbeddingRecipe, ZeroShotRecipe, load_recipe
 from gsp_tf.runs.choices import choices_text, choose_recipe
-from gsp_tf.runs.data import load_splits
-from gsp_tf.runs.images import load_images
+from gsp_tf.runs.data import load_images, load_splits
 from gsp_tf.runs.pretrained import frozen_recipe
 from gsp_tf.runs.run import Run, report_runs
 
@@ -36,15 +35,6 @@ def run_demo(
 
     Returns:
         the path of the report, and the runs, without those after an interrupted one.
-
-    Raises:
-        FileNotFoundError: if there is no such folder.
-        ImportError: if the package with the ImageNet weights is not installed.
-        ValueError: if the folder has fewer than six classes of two images.
-
-    Example:
-        report, runs = run_demo("runs", epochs=5)
-        report, runs = run_demo("runs", data="my_images")
     """
     folder = Path(runs) / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
     if data is None:
@@ -79,7 +69,7 @@ def _of_photographs(path, epochs):
     source = backbones.weights_source(_NETWORK)
     if not source.is_local:
         raise ImportError(f"The demo on photographs takes the weights {source.text}.")
-    images, _ = load_images(DataRecipe("folder", str(path), skip_unreadable=True))
+    images = load_images(DataRecipe("folder", str(path), skip_unreadable=True))
     chosen = choose_recipe(path, images, _NETWORK, "imagenet")
     training = replace(chosen.training, epochs=_EPOCHS if epochs is None else epochs, patience=None)
     gap = replace(

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from PIL import Image, ImageDraw
 
-from gsp_tf.visual.page_parts import enlarged, thumbnail
-from gsp_tf.visual.style import prototype_colors
+from gsp_tf.visual._pages import enlarged, thumbnail
+from gsp_tf.visual._style import prototype_colors
 
 _WIDEST = 0.02  # of the side of an image
 _BOW = 0.15  # height of an arc over its width
@@ -40,30 +40,9 @@ def draw_matches(
 
     Returns:
         uint8 `(h, w, 3)`.
-
-    Raises:
-        ValueError: if shapes do not match or a place is outside the grid.
-
-    Example:
-        >>> image = np.full((8, 8, 1), 100, np.uint8)
-        >>> picture = draw_matches(image, image, [[1.0]], [0], [3], grid=(2, 2), pixels=64)
-        >>> picture.shape
-        (64, 136, 3)
-        >>> picture[16, 16].tolist() != [100, 100, 100]
-        True
     """
     plan = np.asarray(plan, np.float64)
     places = [np.asarray(first_places), np.asarray(second_places)]
-    if plan.ndim != 2 or plan.shape != (len(places[0]), len(places[1])):
-        raise ValueError(
-            f"plan must be ({len(places[0])}, {len(places[1])}), a mass for each pair of places; "
-            f"received {plan.shape}."
-        )
-    if not np.isfinite(plan).all() or (plan < 0).any():
-        raise ValueError("plan must be finite and not negative.")
-    cells = grid[0] * grid[1]
-    if any(len(of) and not 0 <= of.min() <= of.max() < cells for of in places):
-        raise ValueError(f"places must be between 0 and {cells - 1}, in a map of {grid}.")
     left, right = (_fitted(image, pixels) for image in (first, second))
     gap = np.full((len(left), max(1, len(left) // 8), 3), 255, np.uint8)
     picture = Image.fromarray(np.concatenate([left, gap, right], axis=1))

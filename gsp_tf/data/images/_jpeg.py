@@ -25,20 +25,10 @@ _LUMA = (19595, 38470, 7471)  # weights, times 2**16
 
 
 def is_upright_jpeg(contents: Tensor) -> Tensor:
-    """Whether a file is a complete grey or RGB JPEG that needs no rotation or mirroring.
+    """Whether a file, a scalar string, is a complete grey or RGB JPEG that needs no rotation.
 
-    Args:
-        contents: Scalar string, the bytes of the file.
-
-    Returns:
-        Scalar bool. If false, Pillow must read the file: it may have another format, an orientation
-        in EXIF, CMYK pixels or more than `MAX_PIXELS`, or be cut off.
-
-    Example:
-        >>> bool(is_upright_jpeg(tf.io.encode_jpeg(tf.zeros((8, 8, 3), tf.uint8))))
-        True
-        >>> bool(is_upright_jpeg(tf.io.encode_png(tf.zeros((8, 8, 3), tf.uint8))))
-        False
+    If not, Pillow must read it: it may have another format, an orientation in EXIF, CMYK pixels or
+    more than `MAX_PIXELS`, or be cut off.
     """
     starts = tf.strings.substr(contents, 0, 3) == b"\xff\xd8\xff"
     ends = tf.strings.substr(contents, tf.maximum(0, tf.strings.length(contents) - 2), 2)
@@ -56,25 +46,11 @@ def is_upright_jpeg(contents: Tensor) -> Tensor:
 def decode_jpeg_window(
     contents: Tensor, choose: Window, min_side: int, channels: Literal[1, 3]
 ) -> Tensor:
-    """Decodes only a part of a JPEG.
+    """Decodes only a part of a file that passes `is_upright_jpeg`, as `ImageSet.load_window` does.
 
     The part is reduced by 2, 4 or 8 as long as both sides keep `min_side` pixels. Decoding at a
-    lower resolution averages pixels and takes less time.
-
-    Args:
-        contents: Scalar string, the bytes of a file that passes `is_upright_jpeg`.
-        choose: Maps the size `(2,)` to int32 `(4,)`: top, left, height and width of the part.
-        min_side: Pixels that each side of the part must keep.
-        channels: 1 for grey or 3 for RGB.
-
-    Returns:
-        uint8 `(height, width, channels)`, or a reduction of it. Without a reduction, the
-        pixels are those that Pillow reads, except for the colours at the border of the part.
-
-    Example:
-        >>> contents = tf.io.encode_jpeg(tf.zeros((64, 64, 3), tf.uint8))
-        >>> decode_jpeg_window(contents, lambda size: [0, 8, 32, 40], 10, channels=1).shape
-        TensorShape([16, 20, 1])
+    lower resolution averages pixels and takes less time. Without a reduction, the pixels are those
+    that Pillow reads, except for the colours at the border of the part.
     """
     window = tf.convert_to_tensor(choose(tf.io.extract_jpeg_shape(contents)[:2]))
     side = tf.reduce_min(window[2:])
@@ -91,17 +67,6 @@ def decode_jpeg_window(
 
 
 def to_grey(pixels: Tensor) -> Tensor:
-    """Converts RGB to ITU-R 601 luma in Pillow's integer arithmetic.
-
-    Args:
-        pixels: uint8 `(H, W, 3)`.
-
-    Returns:
-        uint8 `(H, W, 1)`.
-
-    Example:
-        >>> to_grey(tf.constant([[[255, 0, 0]]], tf.uint8)).numpy().tolist()
-        [[[76]]]
-    """
+    """RGB, uint8 `(H, W, 3)`, as ITU-R 601 luma `(H, W, 1)` in Pillow's integer arithmetic."""
     luma = tf.reduce_sum(tf.cast(pixels, tf.int32) * _LUMA, axis=-1, keepdims=True)
     return tf.cast((luma + 2**15) // 2**16, tf.uint8)

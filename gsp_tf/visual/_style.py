@@ -36,15 +36,7 @@ _GOLDEN = 0.618034
 
 
 def run_style(position: int) -> tuple[str, str]:
-    """Colour and marker of a run; they repeat after six runs.
-
-    Args:
-        position: position of the run among all runs, from 0.
-
-    Example:
-        >>> run_style(0)
-        ('#2563eb', 'o')
-    """
+    """Colour and marker of the run at `position`; they repeat after six runs."""
     return RUN_COLORS[position % len(RUN_COLORS)], RUN_MARKERS[position % len(RUN_MARKERS)]
 
 
@@ -57,18 +49,7 @@ def class_style(position: int) -> tuple[str, str]:
 
 
 def prototype_colors(prototypes: ArrayLike) -> np.ndarray:
-    """Colours of prototypes: first the class colours, then hues in between.
-
-    Args:
-        prototypes: non-negative integers of any shape.
-
-    Returns:
-        uint8 `(..., 3)`.
-
-    Example:
-        >>> prototype_colors([0, 12, 13]).tolist()
-        [[78, 121, 167], [204, 112, 112], [38, 72, 153]]
-    """
+    """Colours of prototypes, uint8 `(..., 3)`: first the class colours, then hues in between."""
     count = int(np.max(prototypes)) + 1
     further = np.arange(max(0, count - len(CLASS_COLORS)))
     hues = np.stack([further * _GOLDEN % 1, 0.45 + further % 2 * 0.3, 0.8 - further % 3 * 0.2], -1)
@@ -77,34 +58,8 @@ def prototype_colors(prototypes: ArrayLike) -> np.ndarray:
 
 
 def transparent_figure(width: float, height: float) -> Figure:
-    """An empty figure without a background.
-
-    Args:
-        width: width in inches.
-        height: height in inches.
-
-    Example:
-        >>> transparent_figure(3, 2).get_size_inches().tolist()
-        [3.0, 2.0]
-    """
+    """An empty figure without a background, sized in inches."""
     return Figure(figsize=(width, height), facecolor="none")
-
-
-def inked_axes(
-    width: float, height: float, xlabel: str = "", ylabel: str = ""
-) -> tuple[Figure, Axes]:
-    """A transparent figure, sized in inches, with one pair of axes in the colour of the text."""
-    figure = transparent_figure(width, height)
-    figure.set_layout_engine("constrained")
-    axes = figure.add_subplot(facecolor="none")
-    axes.set_xlabel(xlabel, color=INK, fontsize=8)
-    axes.set_ylabel(ylabel, color=INK, fontsize=8)
-    axes.tick_params(colors=INK, labelsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(INK)
-    axes.grid(color=INK, alpha=0.15, linewidth=0.6)
-    axes.set_axisbelow(True)
-    return figure, axes
 
 
 def blank_axes(width: float, height: float, **options) -> tuple[Figure, Axes]:
@@ -115,7 +70,10 @@ def blank_axes(width: float, height: float, **options) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def fitted(left: float, top: float, picture: np.ndarray) -> tuple[float, float, float, float]:
-    """Left, top, width and height of a picture fitted into the unit square at (left, top)."""
+def draw_fitted(axes: Axes, left: float, top: float, picture: np.ndarray, **options) -> tuple:
+    """Fit a picture into the unit square at (left, top); returns its left, top, width, height."""
     height, width = np.array(picture.shape[:2]) / max(picture.shape[:2])
-    return left + (1 - width) / 2, top + (1 - height) / 2, width, height
+    x, y = left + (1 - width) / 2, top + (1 - height) / 2
+    extent = x, x + width, y + height, y
+    axes.imshow(picture, extent=extent, aspect="auto", **options)
+    return x, y, width, height

@@ -26,17 +26,8 @@ def random_window(size: Tensor, min_area: float, draws: Tensor) -> Tensor:
 def central_window(size: Tensor, image_size: int, resize: int | None) -> Tensor:
     """The central square that becomes S x S when the shorter side of the image is resized to R.
 
-    Args:
-        size: int32 `(2,)`, height and width of an image.
-        image_size: S, in pixels.
-        resize: R, in pixels; `None` is S, the whole central square.
-
-    Returns:
-        int32 `(4,)`: top, left, height and width, in pixels of the image.
-
-    Example:
-        >>> central_window(tf.constant([60, 100]), image_size=48, resize=64).numpy().tolist()
-        [7, 27, 45, 45]
+    The size is int32 `(2,)`, height and width; `None` for R is S, the whole central square. Returns
+    top, left, height and width, int32 `(4,)`.
     """
     fraction = image_size / (resize or image_size)
     side = tf.cast(tf.round(fraction * tf.cast(tf.reduce_min(size), tf.float32)), tf.int32)
@@ -45,21 +36,9 @@ def central_window(size: Tensor, image_size: int, resize: int | None) -> Tensor:
 
 
 def resize_window(image: Tensor, image_size: int, channels: int) -> Tensor:
-    """Resizes a part of an image to a square by bilinear interpolation.
+    """Resizes a part of an image to float32 `(S, S, channels)` by bilinear interpolation.
 
     Antialiasing is on if more than two pixels become one; otherwise pixels would be skipped.
-
-    Args:
-        image: uint8 or float32 `(H, W, channels)`.
-        image_size: S, in pixels.
-        channels: Channels of the image.
-
-    Returns:
-        float32 `(S, S, channels)`.
-
-    Example:
-        >>> resize_window(tf.zeros((9, 8, 3), tf.uint8), image_size=4, channels=3).shape
-        TensorShape([4, 4, 3])
     """
     size = (image_size, image_size)
     resized = tf.cond(

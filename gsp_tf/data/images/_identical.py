@@ -18,25 +18,10 @@ _UNKNOWN = -1
 
 
 def identical_files(paths: Sequence[PathLike]) -> np.ndarray:
-    """Numbers files by their content: files with the same number have the same bytes.
+    """Numbers files by their content: integers `(N,)`, the same for the same bytes.
 
-    Only files of the same size are read, and compared by their SHA-256.
-
-    Args:
-        paths: N files.
-
-    Returns:
-        integers `(N,)`; -1 for a file that is not there or cannot be read.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     files = [Path(folder, name) for name in "abcd"]
-        ...     for file, text in zip(files, ["same", "other", "same"]):
-        ...         _ = file.write_text(text)
-        ...     identical_files(files)
-        array([ 0,  1,  0, -1])
+    Only files of the same size are read, and compared by their SHA-256. A file that is not there or
+    cannot be read has -1.
     """
     paths = [os.path.realpath(path) for path in paths]
     places = {path: number for number, path in enumerate(dict.fromkeys(paths))}
@@ -74,17 +59,7 @@ def _digest(path):
 def identical_images(sets: Sequence[ImageSet]) -> np.ndarray | None:
     """Numbers the images of several sets by their content, as `identical_files` does.
 
-    Args:
-        sets: sets of files, or of arrays in memory.
-
-    Returns:
-        integers `(N,)`, for the images of the first set, then of the second, and so on; `None` if
-        the sets are of different kinds, or draw their images.
-
-    Example:
-        >>> images = ArrayImages(np.zeros((2, 8, 8, 1), "uint8"), [0, 1], ["cat", "dog"])
-        >>> identical_images([images])
-        array([0, 0])
+    `None` if the sets are of different kinds, or draw their images.
     """
     if all(hasattr(images, "paths") for images in sets):
         return identical_files([path for images in sets for path in images.paths])
@@ -108,10 +83,6 @@ def shared_images(
     Returns:
         dict from two names of sets, in order of appearance, to the rows of the images in the first
         and those in the second set that have one of their group in the other.
-
-    Example:
-        >>> shared_images(np.array([0, 1, 0, -1, 0]), ["train", "train", "test", "test", "test"])
-        {('train', 'test'): (array([0]), array([2, 4]))}
     """
     names = dict.fromkeys(sets)
     groups, sets = np.asarray(groups), np.asarray(sets)

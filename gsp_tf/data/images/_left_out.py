@@ -23,20 +23,10 @@ _GONE = 0  # the state of a file that does not exist
 
 
 def find_unreadable(paths: Sequence[PathLike]) -> list[UnreadableImageError]:
-    """Decodes every file in full and collects the failures.
+    """Decodes every file in full and collects the failures, in the order of the files.
 
     Files that pass are recorded in the cache folder (`GSP_TF_CACHE`, else `~/.cache/gsp_tf`) and
     decoded again only after their size or modification time changes.
-
-    Args:
-        paths: The files.
-
-    Returns:
-        One error per unreadable file, in the order of `paths`.
-
-    Example:
-        >>> [str(error) for error in find_unreadable(["missing.png"])]
-        ['missing.png: there is no such file']
     """
     paths = list(dict.fromkeys(map(os.fspath, paths)))
     states = np.array([_state(path) for path in paths], np.uint64)
@@ -95,18 +85,7 @@ def refusal(errors: Sequence[UnreadableImageError], num_files: int) -> str:
 
 
 class LeftOut:
-    """Collects everything left out of a source of images, to report it at once.
-
-    Attributes:
-        lines: One for each kind of item: the number, the first names, the reason.
-        problems: Reasons why the source is unusable.
-
-    Example:
-        >>> left_out = LeftOut()
-        >>> left_out.add(["cats/.thumbnails"], "hidden folder")
-        >>> left_out.lines
-        ['1 hidden folder: cats/.thumbnails']
-    """
+    """Collects everything left out of a source of images, to report it at once."""
 
     def __init__(self):
         self.lines: list[str] = []

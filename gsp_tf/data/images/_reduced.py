@@ -1,7 +1,6 @@
 """Reduced copies of image files, so that training decodes each file once."""
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,11 +12,11 @@ from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import PathLike, Tensor
+from gsp_tf.data.images._jpeg import Window
+from gsp_tf.data.images._left_out import refusal
 from gsp_tf.data.images.decode import UnreadableImageError, read_image
 from gsp_tf.data.images.encoded_images import FileImages
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.images.jpeg import Window
-from gsp_tf.data.images.left_out import refusal
 
 _HEADER = 128  # bytes before the pixels in a `.npy` file of an image
 
@@ -45,35 +44,20 @@ def reduce_images(images: FileImages, folder: PathLike, shorter_side: int) -> _R
 
     A file with a new size or modification time gets a new copy. Copies are renamed into place when
     complete, so several processes may use and fill one folder. The folder may be removed while no
-    process uses it.
-
-    Args:
-        images: The original images.
-        folder: Folder for the copies, made if needed; each takes `channels * height * width` bytes.
-        shorter_side: R, shorter side of a copy in pixels; smaller images keep their size.
-
-    Returns:
-        The same images, read from the copies.
+    process uses it. A copy has a shorter side of `shorter_side` pixels, or that of a smaller image,
+    and takes `channels * height * width` bytes.
 
     Raises:
-        ValueError: If `shorter_side` is below 1, or if files cannot be read as images; the message
-            lists them.
+        ValueError: If files cannot be read as images; the message lists them.
         OSError: If a copy cannot be written, as when the disk is full. Copies already written
             are used the next time.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Image.new("RGB", (40, 20), "red").save(f"{folder}/red.png")
-        ...     files = FileImages([f"{folder}/red.png"], [0], ["red"])
-        ...     reduce_images(files, f"{folder}/copies", shorter_side=8).image(0).shape
-        (8, 16, 3)
     """
-    if shorter_side < 1:
-        raise ValueError(f"shorter_side must be at least 1 pixel; received {shorter_side}.")
-    copies = [
-        _copy_path(Path(folder), path, images.channels, shorter_side) for path in images.paths
+    kind = f" {images.channels} {shorter_side}".encode()
+    digests = [
+        hashlib.sha256(images.identity(index).rstrip() + kind).hexdigest()
+        for index in range(len(images))
     ]
+    copies = [Path(folder, name[:2], f"{name}.npy") for name in digests]
     present = _present(copies)
     missing = [
         (path, copy) for path, copy in zip(images.paths, copies, strict=True) if copy not in present
@@ -81,16 +65,6 @@ def reduce_images(images: FileImages, folder: PathLike, shorter_side: int) -> _R
     if missing:
         _make(missing, folder, images.channels, shorter_side)
     return _ReducedImages(copies, images.labels, images.class_names, images.groups, images.channels)
-
-
-def _copy_path(folder: Path, path: str, channels: int, shorter_side: int) -> Path:
-    try:
-        state = os.stat(path)
-    except OSError as error:
-        raise UnreadableImageError(path, error.strerror) from error
-    key = f"{os.path.abspath(path)}\n{state.st_size} {state.st_mtime_ns} {channels} {shorter_side}"
-    name = hashlib.sha256(os.fsencode(key)).hexdigest()
-    return folder / name[:2] / f"{name}.npy"
 
 
 def _present(copies: Iterable[Path]) -> set[Path]:

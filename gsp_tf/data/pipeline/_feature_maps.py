@@ -14,9 +14,8 @@ from gsp_tf._integers import integers
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.pipeline._plan import BatchPlan
-from gsp_tf.data.pipeline.batches import evaluation_dataset, planned, with_options
-from gsp_tf.data.pipeline.sampler import ClassBalancedSampler
+from gsp_tf.data.pipeline.batches import BatchPlan, evaluation_dataset, planned, with_options
+from gsp_tf.data.pipeline.samplers import ClassBalancedSampler
 from gsp_tf.data.pipeline.view import is_mirrored
 
 
@@ -27,17 +26,6 @@ class FeatureMaps:
         paths: The file of each class that has images, by class id.
         labels: Integers `(N,)`, the class of each image. The file of a class holds the maps of its
             images in their order.
-
-    Raises:
-        ValueError: If a file does not hold a map for each image of its class, or int32, the type
-            of labels in batches, does not hold a label.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     np.save(f"{folder}/cats.npy", np.ones((2, 3, 3, 8), "float16"))
-        ...     FeatureMaps({0: f"{folder}/cats.npy"}, [0, 0]).read([1]).shape
-        (1, 3, 3, 8)
     """
 
     def __init__(self, paths: Mapping[int, PathLike], labels: Sequence[int] | np.ndarray):
@@ -58,14 +46,7 @@ class FeatureMaps:
         return next(iter(self._files.values())).shape[1:]
 
     def read(self, indices: Sequence[int]) -> np.ndarray:
-        """Reads maps.
-
-        Args:
-            indices: Integers `(n,)`, the images.
-
-        Returns:
-            float16 `(n, ...)`.
-        """
+        """The maps of some images, float16 `(n, ...)`."""
         maps = np.empty((len(indices), *self.shape), np.float16)
         for position, index in enumerate(indices):
             maps[position] = self._files[self.labels[index]].row(self._rows[index])
@@ -94,27 +75,9 @@ def cache_feature_maps(
         network: Function from images `(B, S, S, channels)` to maps `(B, ...)`.
         folder: Folder for the files, made if needed.
         key: Text that identifies the network and its weights.
-        image_size: S, as in `evaluation_dataset`.
+        image_size, resize: S and R, as in `evaluation_dataset`.
         batch_size: Images per call of the network.
-        resize: R, as in `evaluation_dataset`.
         mirrored: Whether to mirror the images.
-
-    Returns:
-        `FeatureMaps`.
-
-    Raises:
-        ValueError: If a map is not finite in float16, or a file is damaged.
-        OSError: If a file cannot be written, as when the disk is full. Files already written are
-            used the next time.
-
-    Example:
-        >>> import tempfile
-        >>> from gsp_tf.data import ArrayImages
-        >>> images = ArrayImages(np.ones((3, 8, 8, 1), "uint8"), [0, 1, 1], ["a", "b"])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     maps = cache_feature_maps(images, lambda x: 2 * x, folder, "double", 4, 2)
-        ...     maps.read([2])[0, 0, 0].tolist()
-        [2.0]
     """
     view = f"{key}\n{image_size} {resize} {mirrored} {images.channels}\n"
     members = {label: np.flatnonzero(images.labels == label) for label in np.unique(images.labels)}
@@ -199,32 +162,10 @@ def training_maps(
     class_names: Sequence[str] | None = None,
     cycle_images: bool = False,
 ) -> "tf.data.Dataset":
-    """Makes endless class-balanced batches of maps: of the images of `training_dataset`.
+    """Makes the endless class-balanced batches of `training_dataset`, of maps `(P*K, ...)`.
 
-    Args:
-        maps: The maps of the images to train on.
-        mirrored: The maps of the mirrored images, to take for half of the images, those that
-            `training_dataset` mirrors; `None` mirrors none.
-        classes_per_batch: P, classes per batch.
-        images_per_class: K, images per class.
-        seed: Seed of the batches and flips.
-        first_batch: Number of batches to skip, to continue where training stopped.
-        class_names: Names of the classes for error messages.
-        cycle_images: As in `ClassBalancedSampler`.
-
-    Returns:
-        Batches `(maps, labels)`: float16 `(P*K, ...)` and int32 `(P*K,)`.
-
-    Raises:
-        ValueError: If the set cannot fill such batches (see `ClassBalancedSampler`).
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     np.save(f"{folder}/a.npy", np.ones((2, 3, 3, 8), "float16"))
-        ...     maps = FeatureMaps(dict.fromkeys((0, 1), f"{folder}/a.npy"), [0, 0, 1, 1])
-        ...     next(iter(training_maps(maps, None, 2, 2, seed=0)))[0].shape
-        TensorShape([4, 3, 3, 8])
+    `mirrored` are the maps of the mirrored images, to take for those images that `training_dataset`
+    mirrors; `None` mirrors none.
     """
     sampler = ClassBalancedSampler(
         maps.labels, classes_per_batch, images_per_class, seed, class_names, cycle_images
@@ -249,24 +190,7 @@ def training_maps(
 def evaluation_maps(
     maps: FeatureMaps, batch_size: int, indices: Sequence[int] | None = None
 ) -> "tf.data.Dataset":
-    """Makes batches of all maps, or of those in `indices`, in order.
-
-    Args:
-        maps: The maps.
-        batch_size: B, maps per batch; the last batch may hold fewer.
-        indices: Integers `(n,)`, the images, in this order; all by default.
-
-    Returns:
-        Batches `(maps, labels)`: float16 `(B, ...)` and int32 `(B,)`.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     np.save(f"{folder}/a.npy", np.ones((2, 3, 3, 8), "float16"))
-        ...     batches = evaluation_maps(FeatureMaps({0: f"{folder}/a.npy"}, [0, 0]), batch_size=2)
-        ...     [labels.numpy().tolist() for _, labels in batches]
-        [[0, 0]]
-    """
+    """Makes batches of all maps `(B, ...)` and labels, or of those in `indices`, in order."""
     indices = np.arange(len(maps)) if indices is None else np.asarray(indices, "int64")
 
     def prepare(indices, labels):

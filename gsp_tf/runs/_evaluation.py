@@ -1,13 +1,21 @@
 """The embeddings of a run's test images."""
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gsp_tf._console import show_progress
 from gsp_tf._files import reading_arrays
 from gsp_tf.data import ImageSet
+from gsp_tf.evaluation import (
+    RankingMetrics,
+    checked_embeddings,
+    clustering_metrics,
+    ranking_metrics,
+    truncated,
+)
 from gsp_tf.runs._inputs import evaluation_inputs
 from gsp_tf.runs.data import evaluation_batches
 from gsp_tf.runs.places import place_maps
@@ -55,7 +63,7 @@ def embed_test_images(run):
     run.check_test_images(embedder)
     embedded = embed_splits(recipe, splits, embedder)
     searched = splits.searched
-    examples = class_by_class(searched.labels, seed=0)[:EXAMPLES]
+    examples = class_by_class(searched.labels)[:EXAMPLES]
     parts = np.split(examples, range(_SHOWN_AT_ONCE, len(examples), _SHOWN_AT_ONCE))
     batches = (batch for part in parts for batch in evaluation_batches(recipe, searched, part))
     maps = zip(*(place_maps(embedder, images) for images, _ in batches), strict=True)
@@ -88,19 +96,68 @@ def check_test_classes(folder, test):
 
 
 def fingerprint(images: ImageSet) -> str:
-    """A short text that identifies the classes of images, as in `metrics.json`.
-
-    Args:
-        images: the images.
-
-    Returns:
-        text that depends only on the class names and their order.
-
-    Example:
-        >>> from gsp_tf.data import ArrayImages
-        >>> pixels = np.zeros((2, 8, 8, 1), "uint8")
-        >>> fingerprint(ArrayImages(pixels, [0, 1], ["cat", "dog"]))
-        '3a450eb155d6a4c6'
-    """
+    """A short text that depends only on the names of the classes of images and their order."""
     names = "\n".join(images.class_names)
     return hashlib.sha256(names.encode("utf-8", errors="surrogateescape")).hexdigest()[:16]
+
+
+def prefix_metrics(
+    dims: Sequence[int],
+    queries: np.ndarray,
+    query_labels: np.ndarray,
+    references: np.ndarray | None = None,
+    reference_labels: np.ndarray | None = None,
+    **options: Any,
+) -> dict[int, RankingMetrics]:
+    """`ranking_metrics` of the first components of embeddings, at length 1, by their number."""
+    queries = checked_embeddings(queries, "queries")
+    if references is not None:
+        references = checked_embeddings(references, "references")
+    return {
+        dim: ranking_metrics(
+            truncated(queries, dim),
+            query_labels,
+            None if references is None else truncated(references, dim),
+            reference_labels,
+            **options,
+        )
+        for dim in dims
+    }
+
+
+def test_metrics(ranking, embedded, evaluation):
+    """Metrics of test images, with those of clusters if asked for, and intervals of some."""
+    queries, query_labels, references, reference_labels, *_ = embedded
+    names = ["precision_at_1", "r_precision", "map_at_r"]
+    names += [f"recall_at_{depth}" for depth in evaluation.recall_at]
+    found = ranking.means()
+    means = {name: found[name] for name in names}
+    metrics = {name: estimate.value for name, estimate in means.items()}
+    metrics["num_queries"] = ranking.num_queries
+    metrics["num_skipped"] = len(queries) - ranking.num_queries
+    if evaluation.clustering:
+        embeddings, labels = queries, query_labels
+        if references is not None:
+            embeddings = np.concatenate([queries, references])
+            labels = np.concatenate([query_labels, reference_labels])
+        means["class_wise_map_at_r"] = ranking.class_means().means()["map_at_r"]
+        metrics["class_wise_map_at_r"] = means["class_wise_map_at_r"].value
+        metrics |= clustering_metrics(embeddings, labels)
+    return {name: np.asarray(value).item() for name, value in metrics.items()}, intervals(means)
+
+
+def intervals(means):
+    """The ends of the intervals of estimates that have one, by name."""
+    return {
+        name: [found.low, found.high] for name, found in means.items() if np.isfinite(found.low)
+    }
+
+
+def metrics_by_dim(embedded, dims, evaluation):
+    """Metrics of retrieval and their intervals by prefixes, by their dimension as text."""
+    found = prefix_metrics(dims, *embedded[:4], at=evaluation.recall_at)
+    names = ["map_at_r", *(f"recall_at_{depth}" for depth in evaluation.recall_at)]
+    means = {str(dim): metrics.means() for dim, metrics in found.items()}
+    means = {dim: {name: of[name] for name in names} for dim, of in means.items()}
+    values = {dim: {name: found.value for name, found in of.items()} for dim, of in means.items()}
+    return values, {dim: intervals(of) for dim, of in means.items()}

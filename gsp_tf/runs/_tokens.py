@@ -19,27 +19,9 @@ class TokenModel:
 
     The pooled feature of gsp is the weighted sum of local features, `Σ_j w_j f_j` (eq. 4.1 of the
     GSP paper). The embedding is a linear map W of it, at length 1. The tokens `W f_j` therefore lie
-    in the space of the embedding, and their weighted sum has its direction.
-
-    Args:
-        embedder: model of `build_embedder`, whose pooling has weights, such as gsp.
-        k: number of tokens to keep of an image; None keeps all. A map with fewer gives all it has.
-
-    Attributes:
-        k: number of tokens of an image.
-        dim: dimension of a token.
-        grid: height and width of the map of local features; the patches of a transformer form a
-            square. None where they do not.
-
-    Raises:
-        ValueError: if the pooling has no weights, or `k` is below 1.
-
-    Example:
-        >>> from gsp_tf.runs.model import build_embedder
-        >>> from gsp_tf.recipe import Recipe
-        >>> tokens = TokenModel(build_embedder(Recipe(), channels=1), k=16)
-        >>> tokens(np.zeros((2, 48, 48, 1))).tokens.shape
-        (2, 16, 64)
+    in the space of the embedding, and their weighted sum has its direction. `k` is the number of
+    tokens to keep of an image, `None` for all. `grid` is the height and width of the map of local
+    features, `None` where they form no rectangle.
     """
 
     def __init__(self, embedder: keras.Model, k: int | None = 16):

@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike
 
 from gsp_tf._console import show_progress
 from gsp_tf.evaluation import RERANKINGS, PCAWhitening, Reranked, reranking_metrics
-from gsp_tf.runs._embeddings import kept_embeddings
+from gsp_tf.runs._evaluation import kept_embeddings
+from gsp_tf.runs._tokens import TokenModel
 from gsp_tf.runs.data import evaluation_batches
 from gsp_tf.runs.ensemble import Ensemble
-from gsp_tf.runs.tokens import TokenModel
 
 if TYPE_CHECKING:
     from gsp_tf.runs.run import Run
@@ -25,40 +25,12 @@ def rerank_run(
     reference_sources: ArrayLike | None = None,
     whitening: PCAWhitening | None = None,
 ) -> dict[str, Reranked]:
-    """Measure ways to re-rank the test images of a run.
+    """Measure ways to re-rank the test images of a run, as `reranking_metrics` does.
 
     The embeddings are those of the last evaluation, and a run without them is evaluated. Only
-    transport reads the images again, for their local features.
-
-    Args:
-        run: the run.
-        methods: names of `gsp_tf.evaluation.RERANKINGS`.
-        tokens: number of local features of an image for transport.
-        at: the values of K of the metrics.
-        query_sources: as in `ranking_metrics`.
-        reference_sources: as in `ranking_metrics`.
-        whitening: as in `reranking_metrics`.
-
-    Returns:
-        the dict of `reranking_metrics`.
-
-    Raises:
-        FileNotFoundError: if the run has no model.
-        ValueError: if a method is unknown, the run has several models, or the pooling of the model
-            has no weights, which transport needs.
-
-    Example:
-        >>> from gsp_tf.runs import Run
-        >>> rerank_run(Run("no/such/run"), ["k_reciprocal"])
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    transport reads the images again, for as many local features of an image as `tokens`. The other
+    arguments are those of `reranking_metrics`.
     """
-    unknown = [name for name in methods if name not in RERANKINGS]
-    if unknown:
-        raise ValueError(
-            f"Re-ranking is one of {', '.join(RERANKINGS)}; received {', '.join(unknown)}."
-        )
     if isinstance(run, Ensemble):
         raise ValueError(
             "This run holds the models of several folds; name the run folder of one of them."

@@ -12,94 +12,44 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from gsp_tf._files import replace_text
-from gsp_tf._integers import checked_seed
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import ExactSearch, checked_embeddings, checked_labels
+from gsp_tf.evaluation import ExactSearch
+from gsp_tf.visual._pages import inline_svg, page_template, png_uri, thumbnail
+from gsp_tf.visual._style import run_style
 from gsp_tf.visual.curves import display_name, is_share, training_curves
 from gsp_tf.visual.overlays import NEAR_AVERAGE, color_scale, overlay_groups, weight_spread
-from gsp_tf.visual.page_parts import inline_svg, page_template, png_uri, thumbnail
 from gsp_tf.visual.plane import FEWEST_FOR_TSNE, class_marker, embedding_map, project
 from gsp_tf.visual.prototype_figures import correlation_maps
-from gsp_tf.visual.style import run_style
 
+_THUMBNAIL_PIXELS, _GALLERY_PIXELS, _CHIP_PIXELS = 160, 112, 48
+_OVERLAYS = 8
+_QUERIES, _NEIGHBOURS, _CANDIDATES = 8, 8, 256
+_COUNTS = {"num_queries": "Queries", "num_skipped": "Skipped"}
+_CLASSES, _POINTS = 12, 600  # of a map of embeddings
 _Measured = tuple[Mapping[str, float], Mapping[str, Sequence[float]]]
 
 
 @dataclass
 class RunSummary:
-    """One evaluated run.
-
-    Args:
-        name: name of the run in the report.
-        metrics: metrics of `retrieval_metrics`, possibly with others.
-        history: values per epoch by name; empty if nothing was recorded.
-        images: the N evaluated images, uint8 `(H, W, 1)` or `(H, W, 3)`: an array, or an object
-            with a length that returns an image by index. Only the images on the page are read.
-        labels: integers `(N,)`.
-        class_names: name of each label.
-        embeddings: floats `(N, D)`.
-        pooling_weights: per image, non-negative floats `(h, w)`, or `(h, w, maps)` for several maps
-            such as those of groups; an array, or a dict from some indices to maps.
-        correlations: per image, floats `(h, w, K)`, the correlations of local features with
-            prototypes; an array, or a dict by index.
-        paths: file name of each image.
-        recipe: the resolved recipe as text.
-        projections: problems of CCP training, as recorded by `ChanceConstrainedTrainer`; empty for
-            other training.
-        notes: warnings for readers of the results, such as an interruption.
-        intervals: ends of the intervals of metrics, by name.
-        by_dim: metrics of prefixes of the embeddings, and ends of their intervals, by their
-            dimension.
-        baselines: metrics, and ends of their intervals, of what the run is compared with on the
-            same images, such as the network before training, by name.
-        untrained: values by name before training, the epoch 0 of `history`.
-
-    Raises:
-        ValueError: if the arrays do not fit together or a label has no name.
-
-    Example:
-        >>> RunSummary("gap", {}, {}, np.zeros((2, 8, 8), np.uint8), [0, 0], ["a"], np.eye(2))
-        Traceback (most recent call last):
-            ...
-        ValueError: images must be uint8 (H, W, 1) or (H, W, 3); the first of 2 is uint8 (8, 8).
-    """
+    """One evaluated run: its N images, their embeddings, and what was measured."""
 
     name: str
-    metrics: dict[str, float | int]
-    history: dict[str, list[float]]
-    images: Sequence[np.ndarray] | np.ndarray
-    labels: np.ndarray
+    metrics: dict[str, float | int]  # of `retrieval_metrics`, possibly with others
+    history: dict[str, list[float]]  # values per epoch by name; empty if nothing was recorded
+    images: Sequence[np.ndarray] | np.ndarray  # uint8 (H, W, 1) or (H, W, 3), read by index
+    labels: np.ndarray  # integers (N,)
     class_names: Sequence[str] | Mapping[int, str]
-    embeddings: np.ndarray
-    pooling_weights: Mapping[int, np.ndarray] | np.ndarray | None = None
-    correlations: Mapping[int, np.ndarray] | np.ndarray | None = None
+    embeddings: np.ndarray  # floats (N, D)
+    pooling_weights: Mapping[int, np.ndarray] | None = None  # (h, w, maps), by image
+    correlations: Mapping[int, np.ndarray] | None = None  # with prototypes, (h, w, K), by image
     paths: Sequence[str] | None = None
-    recipe: str = ""
-    projections: list[dict] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    intervals: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    by_dim: Mapping[int, _Measured] = field(default_factory=dict)
-    baselines: Mapping[str, _Measured] = field(default_factory=dict)
-    untrained: Mapping[str, float] = field(default_factory=dict)
-
-    def __post_init__(self):
-        count = len(self.images)
-        first = np.asarray(self.images[0]) if count else np.empty(0)
-        if first.dtype != np.uint8 or first.ndim != 3 or first.shape[-1] not in (1, 3):
-            raise ValueError(
-                f"images must be uint8 (H, W, 1) or (H, W, 3); the first of {count} is "
-                f"{first.dtype} {first.shape}."
-            )
-        self.labels = checked_labels(self.labels, count, "labels")
-        self.embeddings = checked_embeddings(self.embeddings, "embeddings")
-        if len(self.embeddings) != count:
-            raise ValueError(
-                f"embeddings must be one per image; received {len(self.embeddings)} for "
-                f"{count} images."
-            )
-        self.pooling_weights = self._checked_maps("pooling_weights", (2, 3))
-        self.correlations = self._checked_maps("correlations", (3,))
-        self._check_names()
+    recipe: str = ""  # the resolved recipe
+    projections: list[dict] = field(default_factory=list)  # of `ChanceConstrainedTrainer`
+    notes: list[str] = field(default_factory=list)  # for readers of the results
+    intervals: Mapping[str, Sequence[float]] = field(default_factory=dict)  # ends by metric
+    by_dim: Mapping[int, _Measured] = field(default_factory=dict)  # of prefixes of the embeddings
+    baselines: Mapping[str, _Measured] = field(default_factory=dict)  # on the same images, by name
+    untrained: Mapping[str, float] = field(default_factory=dict)  # epoch 0 of `history`
 
     def class_name(self, label: int) -> str:
         """The class name of a label as text."""
@@ -109,53 +59,10 @@ class RunSummary:
         """The file name of an image, empty if it is unknown."""
         return "" if self.paths is None else str(self.paths[int(index)])
 
-    def _checked_maps(self, name, accepted_ndim):
-        """The maps as a dict from indices to arrays of rank 3, or None."""
-        maps = getattr(self, name)
-        if maps is None:
-            return None
-        if not isinstance(maps, Mapping):
-            if len(maps) != len(self.images):
-                raise ValueError(
-                    f"{name} must be one per image; received {len(maps)} for {len(self.images)} "
-                    "images."
-                )
-            maps = dict(enumerate(np.asarray(maps)))
-        for image in maps.values():
-            if np.ndim(image) not in accepted_ndim:
-                raise ValueError(
-                    f"{name} of an image must have shape (h, w, maps); received {np.shape(image)}."
-                )
-        return {index: np.atleast_3d(image) for index, image in maps.items()}
 
-    def _check_names(self):
-        """Raises if a label has no name."""
-        named = self.class_names
-        known = named if isinstance(named, Mapping) else range(len(named))
-        nameless = [int(label) for label in np.unique(self.labels) if int(label) not in known]
-        if nameless:
-            raise ValueError(
-                f"class_names must name every label; it has {len(named)} names and none for "
-                f"{', '.join(map(str, nameless[:5]))}{', ...' if len(nameless) > 5 else ''}."
-            )
-
-
-def class_by_class(labels: ArrayLike, seed: int) -> np.ndarray:
-    """Shuffles indices so that every class comes once before any comes twice.
-
-    Args:
-        labels: integers `(N,)`.
-        seed: seed of the permutation.
-
-    Returns:
-        A permutation, integers `(N,)`.
-
-    Example:
-        >>> labels = np.array([0, 0, 0, 7, 7, 9])
-        >>> labels[class_by_class(labels, seed=0)[:3]].tolist() in [[0, 9, 7], [7, 0, 9], [9, 7, 0]]
-        True
-    """
-    order = np.random.default_rng(checked_seed(seed)).permutation(len(labels))
+def class_by_class(labels: ArrayLike) -> np.ndarray:
+    """A permutation of indices `(N,)` in which every class comes once before any comes twice."""
+    order = np.random.default_rng(0).permutation(len(labels))
     seen = Counter()
     turn = []
     for label in np.asarray(labels)[order].tolist():
@@ -164,15 +71,13 @@ def class_by_class(labels: ArrayLike, seed: int) -> np.ndarray:
     return order[np.argsort(turn, kind="stable")]
 
 
-def _few_classes(
-    labels: ArrayLike, seed: int, max_classes: int = 12, max_points: int = 600
-) -> np.ndarray:
+def _few_classes(labels: ArrayLike) -> np.ndarray:
     """Sorted image indices from a few random classes, about equally many per class."""
-    order = class_by_class(labels, seed)
+    order = class_by_class(labels)
     in_order = np.asarray(labels)[order]
     first = np.sort(np.unique(in_order, return_index=True)[1])
-    chosen = np.isin(in_order, in_order[first[:max_classes]])
-    return np.sort(order[chosen][:max_points])
+    chosen = np.isin(in_order, in_order[first[:_CLASSES]])
+    return np.sort(order[chosen][:_POINTS])
 
 
 def _telling_queries(hits: np.ndarray, count: int) -> np.ndarray:
@@ -183,44 +88,18 @@ def _telling_queries(hits: np.ndarray, count: int) -> np.ndarray:
     return np.array([outcomes[kind][turn] for turn, kind in sorted(turns)[:count]], dtype=int)
 
 
-_THUMBNAIL_PIXELS, _GALLERY_PIXELS, _CHIP_PIXELS = 160, 112, 48
-_OVERLAYS = 8
-_QUERIES, _NEIGHBOURS, _CANDIDATES = 8, 8, 256
-_COUNTS = {"num_queries": "Queries", "num_skipped": "Skipped"}
-
-
-def write_report(path: PathLike, title: str, runs: Sequence[RunSummary], seed: int = 0) -> Path:
-    """Writes one HTML page about runs that were evaluated on the same images.
+def write_report(path: PathLike, title: str, runs: Sequence[RunSummary]) -> Path:
+    """Writes one HTML page about runs that were evaluated on the same images; returns its path.
 
     The page shows metrics, training curves, pooling weights over images, nearest neighbours, maps
     of the embeddings, notes and recipes. It loads nothing from elsewhere. Every run shows the same
     images, about a hundred for one run; they are read one at a time.
-
-    Args:
-        path: file to write; an existing file is replaced in one step.
-        title: heading of the page.
-        runs: at least one run.
-        seed: seed of the samples and maps.
-
-    Returns:
-        The path of the page.
-
-    Raises:
-        ValueError: if there are no runs, or if their images or labels differ.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from gsp_tf.visual import RunSummary
-        >>> images = np.zeros((4, 8, 8, 1), np.uint8)
-        >>> run = RunSummary("gap", {}, {}, images, [0, 0, 1, 1], ["a", "b"], np.eye(4))
-        >>> with TemporaryDirectory() as folder:
-        ...     write_report(Path(folder) / "report.html", "Demo", [run]).name
-        'report.html'
     """
     _check_comparable(runs)
     first = runs[0]
-    order = class_by_class(first.labels, seed).tolist()
+    order = class_by_class(first.labels).tolist()
     thumbnails = _Thumbnails(first.images)
+    curves = training_curves([run.history for run in runs], [run.untrained for run in runs])
     page = page_template("report.html").render(
         title=title,
         runs=[
@@ -236,7 +115,7 @@ def write_report(path: PathLike, title: str, runs: Sequence[RunSummary], seed: i
         num_images=len(first.images),
         num_classes=len(np.unique(first.labels)),
         table=_metrics_table(runs),
-        curves={name: Markup(inline_svg(figure)) for name, figure in _curves(runs).items()},
+        curves={name: Markup(inline_svg(figure)) for name, figure in curves.items()},
         projections=_projections(runs),
         prefixes=_prefixes(runs),
         has_validation_loss=any("val_loss" in run.history for run in runs),
@@ -245,14 +124,10 @@ def write_report(path: PathLike, title: str, runs: Sequence[RunSummary], seed: i
         scale=color_scale(),
         has_paths=first.paths is not None,
         gallery=_gallery(runs, np.array(order), thumbnails),
-        maps=_maps(runs, seed, thumbnails),
+        maps=_maps(runs, thumbnails),
     )
     replace_text(path, page)
     return Path(path)
-
-
-def _curves(runs):
-    return training_curves([run.history for run in runs], [run.untrained for run in runs])
 
 
 class _Thumbnails:
@@ -284,8 +159,6 @@ class _SomeThumbnails:
 
 def _check_comparable(runs):
     """Raises if the runs were not evaluated on the same images."""
-    if not runs:
-        raise ValueError("A report needs at least one run; received none.")
     first = runs[0]
     for run in runs[1:]:
         if len(run.images) != len(first.images) or not np.array_equal(run.labels, first.labels):
@@ -460,17 +333,17 @@ def _gallery(runs, order, thumbnails):
     ]
 
 
-def _maps(runs, seed, thumbnails):
+def _maps(runs, thumbnails):
     """One figure per run with its embeddings on a plane, and their legend."""
     first = runs[0]
-    chosen = _few_classes(first.labels, seed)
+    chosen = _few_classes(first.labels)
     labels = first.labels[chosen]
     classes, examples = np.unique(labels, return_index=True)
     drawn = np.argsort(labels, kind="stable")  # the order in which the map draws its points
     titles = [_title(first, index) for index in chosen[drawn]]
     figures = []
     for run in runs:
-        points = project(run.embeddings[chosen], seed)
+        points = project(run.embeddings[chosen])
         figure = embedding_map(points, labels, _SomeThumbnails(thumbnails, chosen))
         figures.append((run.name, Markup(_with_titles(inline_svg(figure), titles))))
     return {

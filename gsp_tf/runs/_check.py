@@ -15,6 +15,7 @@ from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.data import ImageSet, SelectedImages, ViewedImages, evaluation_dataset
 from gsp_tf.recipe import Recipe, resolved
+from gsp_tf.runs._errors import reason
 from gsp_tf.runs._facts import (
     backbone_bytes,
     data_facts,
@@ -29,10 +30,8 @@ from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._inputs import ImageInputs
 from gsp_tf.runs._trackers import Trackers
 from gsp_tf.runs._training import ccp_trainer, check_splits
-from gsp_tf.runs.data import load_folds, load_splits
-from gsp_tf.runs.errors import reason
+from gsp_tf.runs.data import load_folds, load_splits, training_view
 from gsp_tf.runs.folder import RunFolder
-from gsp_tf.runs.images import training_view
 from gsp_tf.runs.model import build_backbone, build_learner
 from gsp_tf.visual import view_gallery
 
@@ -41,19 +40,7 @@ _HOST = "storage.googleapis.com"  # serves the weights of keras.applications
 
 
 class Check(NamedTuple):
-    """What a recipe would run, and what is missing.
-
-    Attributes:
-        facts: dict from the name of a fact to a line of text.
-        missing: one message per obstacle; empty if training can begin.
-
-    Example:
-        >>> print(Check({"name": "mine"}, ["data.path does not exist."]).text())
-        name  mine
-        <BLANKLINE>
-        Missing (1):
-        - data.path does not exist.
-    """
+    """What a recipe would run, and what is missing: one message per obstacle."""
 
     facts: dict[str, str]
     missing: list[str]
@@ -83,18 +70,6 @@ def check_recipe(
         path: run folder that training would create.
         images: the result of `load_images` for its data, if they are loaded already.
         augmented: PNG file to write, with some training images and what training sees of them.
-
-    Returns:
-        `Check`: dict `facts`, list of str `missing`, and both as `text()`.
-
-    Example:
-        >>> from gsp_tf.recipe import BackboneRecipe, DataRecipe, Recipe
-        >>> recipe = Recipe(data=DataRecipe(image_size=24), backbone=BackboneRecipe("conv4"))
-        >>> check = check_recipe(recipe, "no/such/run")
-        >>> check.missing
-        []
-        >>> check.facts["test"]
-        '9,200 images of 230 classes'
     """
     keras.utils.set_random_seed(recipe.seed)
     obstacles = _Obstacles()

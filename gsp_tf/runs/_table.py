@@ -19,15 +19,6 @@ def print_results(folders: Sequence[RunFolder]):
     """Print the test metrics of evaluated runs as one table, in percent.
 
     Below it stands which epoch the model of each run is of, and how a training was stopped.
-
-    Args:
-        folders: the folders of the runs.
-
-    Example:
-        >>> print_results([RunFolder("no/such/run")])
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     recipes = [folder.recipe() for folder in folders]
     results = [folder.metrics() for folder in folders]

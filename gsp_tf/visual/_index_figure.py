@@ -6,23 +6,11 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from gsp_tf.visual.style import INK, class_style
+from gsp_tf.visual._style import INK, class_style
 
 
 class IndexPoint(NamedTuple):
-    """An index on the figure of `index_curve`.
-
-    Args:
-        name: its name.
-        recall: recall at 10, in [0, 1].
-        memory_bytes: bytes per vector in memory.
-        milliseconds: time of a query.
-        is_on_curve: whether it is on the Pareto curve.
-
-    Example:
-        >>> IndexPoint("exact", 1.0, 520.0, 1.5, True).name
-        'exact'
-    """
+    """An index on the figure of `index_curve`."""
 
     name: str
     recall: float
@@ -36,15 +24,6 @@ def index_curve(points: Sequence[IndexPoint], title: str) -> Figure:
 
     Filled points are on the Pareto curve: no other index is as good in recall, memory and time, and
     better in one of them.
-
-    Args:
-        points: the indexes.
-        title: heading of the figure.
-
-    Example:
-        >>> points = [IndexPoint("exact", 1.0, 520.0, 1.5, True)]
-        >>> len(index_curve(points, "1,000 vectors").axes)
-        2
     """
     figure = Figure(figsize=(10, 5.2), layout="constrained")
     figure.suptitle(title, color=INK)

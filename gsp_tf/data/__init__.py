@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from gsp_tf.data.images.encoded_images import EncodedImages, FileImages
     from gsp_tf.data.images.image_set import ArrayImages, ImageSet, SelectedImages
     from gsp_tf.data.pipeline._feature_maps import (
-        FeatureMaps,
         cache_feature_maps,
         evaluation_maps,
         training_maps,

@@ -6,7 +6,6 @@ from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
     from gsp_tf.runs._baselines import (
-        Baseline,
         baselines,
         best_epoch_note,
         stop_note,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from gsp_tf.runs.ladder import Ladder
     from gsp_tf.runs.model import build_embedder, build_head, build_learner, features_model
     from gsp_tf.runs.named import is_run, run_folder
-    from gsp_tf.runs.places import PlaceMaps, attributes_of_head, maps_of_head, place_maps
+    from gsp_tf.runs.places import attributes_of_head, maps_of_head, place_maps
     from gsp_tf.runs.pretrained import frozen_recipe, pretrained_run
     from gsp_tf.runs.run import Run, report_runs
 

@@ -102,8 +102,19 @@ def choose_recipe(
     network, weights, image_size = _network_and_weights(backbone, weights, side, preset)
     per_batch, per_class = _batch(np.bincount(train.labels))
     passes = len(train) / (per_batch * per_class)
-    pretrained = weights is not None
-    freezes = pretrained and not _is_closed(network, preset)
+    freezes = weights is not None and not _is_closed(network, preset)
+    if weights is None:
+        steps = np.clip(math.ceil(2 * passes), 20, 100)
+        training = TrainingRecipe(30, int(steps), learning_rate=1e-3, patience=10)
+        sections = {"loss": ClassRecipe("proxy_anchor")}
+    else:
+        steps = np.clip(math.ceil(passes), 10, 100)
+        training = TrainingRecipe(15, int(steps), learning_rate=1e-4, patience=5)
+        sections = {
+            "embedding": EmbeddingRecipe(None, "after_pooling", whitening=True),
+            "pooling": ClassRecipe("gap"),
+            "loss": ClassRecipe("multi_similarity"),
+        }
     recipe = Recipe(
         name=Path(path).resolve().name.lstrip(".") or "run",
         data=DataRecipe(
@@ -122,19 +133,8 @@ def choose_recipe(
         backbone=BackboneRecipe(
             network, weights, freeze_batch_normalization=freezes, preset=preset
         ),
-        embedding=EmbeddingRecipe(None, "after_pooling", whitening=True)
-        if pretrained
-        else EmbeddingRecipe(),
-        pooling=ClassRecipe("gap" if pretrained else "gsp"),
-        loss=ClassRecipe("multi_similarity" if pretrained else "proxy_anchor"),
-        training=TrainingRecipe(
-            epochs=15 if pretrained else 30,
-            steps_per_epoch=int(np.clip(math.ceil(passes), 10, 100))
-            if pretrained
-            else int(np.clip(math.ceil(2 * passes), 20, 100)),
-            learning_rate=1e-4 if pretrained else 1e-3,
-            patience=5 if pretrained else 10,
-        ),
+        training=training,
+        **sections,
     )
     if initial_run is None:
         return recipe

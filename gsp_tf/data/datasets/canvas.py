@@ -9,7 +9,7 @@ import numpy as np
 from gsp_tf._integers import checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
-from gsp_tf.data.datasets.collage import check_uint8, stitched
+from gsp_tf.data.datasets.collage import check_tiles, check_uint8, stitched
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
 from gsp_tf.data.pipeline._windows import central_window, resize_window
 
@@ -49,16 +49,13 @@ class CanvasImages(ImageSet):
     def __init__(
         self, images: ImageSet, tiles: ArrayImages, side: int, share: float, seed: int = 0
     ):
-        if not isinstance(tiles, ArrayImages):
-            raise TypeError(
-                f"tiles must be ArrayImages, of one size; received {type(tiles).__name__}."
-            )
+        check_tiles(tiles)
+        check_uint8(images)
         if images.channels != tiles.channels:
             raise ValueError(
                 f"images and tiles must have the same channels; received {images.channels} and "
                 f"{tiles.channels}."
             )
-        check_uint8(images, tiles)
         if len(tiles) == 0:
             raise ValueError("tiles must hold at least one image; received none.")
         if side < 1:

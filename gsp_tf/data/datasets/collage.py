@@ -43,18 +43,13 @@ class CollageImages(ImageSet):
     """
 
     def __init__(self, foreground: ArrayImages, background: ArrayImages, grid: int = 2):
-        for images in (foreground, background):
-            if not isinstance(images, ArrayImages):
-                raise TypeError(
-                    "collages are made of ArrayImages, tiles of one size; received "
-                    f"{type(images).__name__}."
-                )
+        check_tiles(foreground)
+        check_tiles(background)
         if foreground.images.shape[1:] != background.images.shape[1:]:
             raise ValueError(
                 "foreground and background tiles must have one shape; received "
                 f"{foreground.images.shape[1:]} and {background.images.shape[1:]}."
             )
-        check_uint8(foreground, background)
         if len(background) == 0:
             raise ValueError("the background must hold at least one image; received none.")
         if grid < 1:
@@ -121,14 +116,20 @@ def stitched(tiles: Tensor, rows: int, columns: int) -> Tensor:
     return tf.reshape(lines, (rows * height, columns * width, channels))
 
 
-def check_uint8(*sets: ImageSet) -> None:
+def check_tiles(tiles: ImageSet) -> None:
+    """Refuses images of several sizes, and of values that would be rounded in a picture."""
+    if not isinstance(tiles, ArrayImages):
+        raise TypeError(f"tiles must be ArrayImages, of one size; received {type(tiles).__name__}.")
+    check_uint8(tiles)
+
+
+def check_uint8(images: ImageSet) -> None:
     """Refuses images of other values, which would be rounded on the way into a picture."""
-    for images in sets:
-        if images.dtype != "uint8":
-            raise ValueError(
-                "collages and canvases are made of uint8 images in [0, 255]; received images whose "
-                f"pixels are {images.dtype}."
-            )
+    if images.dtype != "uint8":
+        raise ValueError(
+            "collages and canvases are made of uint8 images in [0, 255]; received images whose "
+            f"pixels are {images.dtype}."
+        )
 
 
 def collage_splits(

@@ -29,6 +29,7 @@ from gsp_tf.training import MetricLearner, add_lora
 
 FROZEN = "frozen"
 """Name of the layer of an embedder that holds the frozen part of its backbone."""
+_SECOND_DIM = 1024
 
 
 def build_embedder(recipe: Recipe, channels: int) -> keras.Model:
@@ -168,9 +169,6 @@ def adapt_prototypes(embedder, batches, start=None):
     pooling.adapt(features(images, training=True) for images, _ in batches)
     for variable, value in zip(features.non_trainable_variables, state, strict=True):
         variable.assign(value)
-
-
-_SECOND_DIM = 1024
 
 
 def build_head(recipe: Recipe, features: Tensor | list[Tensor]) -> Tensor | list[Tensor]:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
-from gsp_tf.evaluation import _cells, distances_of_pairs, near_duplicate_groups
+from gsp_tf.evaluation import _cells, distances_of_pairs, joined_groups, near_duplicate_groups
 
 
 def are_together(groups):
@@ -120,3 +120,10 @@ def test_copies_are_grouped_at_distance_0(metric):
     points = np.random.default_rng(0).normal(size=(30, 64)) + 100
     groups = near_duplicate_groups(np.concatenate([points, points]), 0.0, metric).groups
     np.testing.assert_array_equal(groups, np.arange(60) % 30)
+
+
+def test_joined_groups_are_connected():
+    rng = np.random.default_rng(2)
+    parts = rng.integers(-1, 15, (2, 60))
+    near = are_together(parts[0]) | are_together(parts[1])
+    np.testing.assert_array_equal(are_together(joined_groups(*parts)), connected(near))

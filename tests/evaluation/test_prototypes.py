@@ -97,3 +97,15 @@ def test_refuses_what_does_not_fit():
         average_pooling_error(FEATURES, PROTOTYPES, np.ones((7, 5)))
     with pytest.raises(ValueError, match="histograms must be finite"):
         average_pooling_error(FEATURES, PROTOTYPES, np.full((5, 7), np.inf))
+
+
+def test_error_of_given_weights():
+    weights = np.random.default_rng(2).dirichlet(np.ones(7), 5)
+    expected = [
+        np.linalg.norm(
+            image.reshape(-1, 6).mean(axis=0)
+            - sum(p * w for p, w in zip(ps, PROTOTYPES, strict=True))
+        )
+        for image, ps in zip(FEATURES.astype(float), weights, strict=True)
+    ]
+    np.testing.assert_allclose(average_pooling_error(FEATURES, PROTOTYPES, weights), expected)

@@ -152,3 +152,11 @@ def test_large_vectors_have_their_distances(scale):
     expected = cdist(x.astype("float64"), x.astype("float64"))
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert found[0, 2] == 0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_does_not_overflow(dtype):
+    x = keras.ops.cast([[300.0, 0.0], [0.0, 400.0]], dtype)
+    distances = pairwise_distances(x)
+    assert keras.backend.standardize_dtype(distances.dtype) == "float32"
+    np.testing.assert_allclose(distances[0, 1], 500.0, rtol=1e-2)

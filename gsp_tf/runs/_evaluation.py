@@ -34,7 +34,7 @@ class RunEmbeddings(NamedTuple):
     references: np.ndarray | None  # float32 (N, D), embeddings of the gallery, if there is one
     reference_labels: np.ndarray | None  # integers (N,)
     examples: np.ndarray  # integers (n,): images of the gallery, or test images, class by class
-    weights: np.ndarray | None  # floats (n, H, W, maps), `PlaceMaps` of the examples
+    weights: np.ndarray | None  # floats (n, H, W, maps), maps of the examples
     correlations: np.ndarray | None  # floats (n, H, W, K)
 
 

@@ -12,14 +12,14 @@ from gsp_tf.layers import GlobalLocalEmbedding
 from gsp_tf.runs.model import features_model
 
 
-class PlaceMaps(NamedTuple):
+class _PlaceMaps(NamedTuple):
     """Maps of an embedder over the places of images; `None` where it has none of a kind."""
 
     weights: np.ndarray | None = None
     correlations: np.ndarray | None = None
 
 
-def place_maps(embedder: keras.Model, images: np.ndarray) -> PlaceMaps:
+def place_maps(embedder: keras.Model, images: np.ndarray) -> _PlaceMaps:
     """Where in images their embeddings come from.
 
     Args:
@@ -42,33 +42,33 @@ def place_maps(embedder: keras.Model, images: np.ndarray) -> PlaceMaps:
     """
     features, head = features_model(embedder)
     maps = _maps_of(head)
-    return PlaceMaps() if maps is None else maps(features(images, training=False))
+    return _PlaceMaps() if maps is None else maps(features(images, training=False))
 
 
-def maps_of_head(head: keras.layers.Layer, local: Tensor) -> PlaceMaps:
-    """`PlaceMaps` of local features, the input of a pooling layer or of a layer that replaces it.
+def maps_of_head(head: keras.layers.Layer, local: Tensor) -> _PlaceMaps:
+    """`_PlaceMaps` of local features, the input of a pooling layer or of a layer that replaces it.
 
     They are `(B, H, W, C)`, tokens `(B, n, C)`, or for head global_local the list of the
     intermediate and the last features.
     """
     maps = _maps_of(head)
-    return PlaceMaps() if maps is None else maps(local)
+    return _PlaceMaps() if maps is None else maps(local)
 
 
 def _maps_of(head):
-    """The function from local features to `PlaceMaps` of a layer; `None` without maps."""
+    """The function from local features to `_PlaceMaps` of a layer; `None` without maps."""
     if hasattr(head, "correlation_maps"):
-        return lambda local: PlaceMaps(correlations=_on_grid(head.correlation_maps(local), 4))
+        return lambda local: _PlaceMaps(correlations=_on_grid(head.correlation_maps(local), 4))
     if hasattr(head, "pooling_weights"):
         weights = head.pooling_weights
     elif isinstance(head, GlobalLocalEmbedding):
         weights = head.attention_maps if head.attention else None
     elif hasattr(head, "attention_maps"):
-        return lambda local: PlaceMaps(_on_grid(head.attention_maps(local), 4))
+        return lambda local: _PlaceMaps(_on_grid(head.attention_maps(local), 4))
     else:
         attention = getattr(head, "attention", None)
         weights = attention and attention.attention_maps
-    return weights and (lambda local: PlaceMaps(_on_grid(weights(local), 3)[..., None]))
+    return weights and (lambda local: _PlaceMaps(_on_grid(weights(local), 3)[..., None]))
 
 
 def attributes_of_head(head: keras.layers.Layer, local: Tensor) -> np.ndarray | None:

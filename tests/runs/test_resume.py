@@ -186,7 +186,8 @@ def check_same(folder, whole):
     )
 
 
-@pytest.mark.parametrize("again", [False, pytest.param(True, marks=EVIDENCE)])
+@EVIDENCE
+@pytest.mark.parametrize("again", [False, True])
 def test_a_killed_run_takes_more_epochs_and_ends_as_if_it_had_had_them_from_the_start(
     recipe, whole_run, tmp_path, again
 ):

@@ -36,7 +36,7 @@ def contents(path):
     return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
-@pytest.mark.parametrize("renaming", [3])
+@pytest.mark.parametrize("renaming", [1, 5])
 def test_a_killed_change_changes_nothing_at_all(index, new, renaming, kill_command):
     """Also if images are deleted and others are added; the same command then does it all."""
     command = ["index", index.path, "--delete", "/000.png", "--replace", new]

@@ -34,7 +34,6 @@ from gsp_tf.search import (
     VectorIndex,
     choose_effort,
     exact_neighbours,
-    new_index,
 )
 from gsp_tf.training import inference
 
@@ -143,7 +142,7 @@ def build(kind, dim, sizes, path):
     """Costs of an index in a file."""
     on_one_core()
     values, ids = vectors(dim, sizes), np.arange(sizes.vectors)
-    index = new_index(kind, dim, len(values), faiss.METRIC_L2)
+    index = VectorIndex.new(kind, dim, len(values), faiss.METRIC_L2).index
     rng = np.random.default_rng(0)
     lists = 0 if kind == "exact" else index.nlist
     points = min(len(values), max(TRAINING_POINTS[0], TRAINING_POINTS[1] * lists))

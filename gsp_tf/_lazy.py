@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import importlib
 import importlib.abc
 import importlib.util
@@ -83,26 +84,30 @@ def load_with_keras():
     if "keras" in sys.modules:
         _put_placeholders()
     else:
-        sys.meta_path.insert(0, _AfterKeras())
+        Loading("keras", _load_keras)
 
 
-class _AfterKeras(importlib.abc.MetaPathFinder):
-    """Puts the placeholders into Keras right after somebody has imported it."""
+class Loading(importlib.abc.MetaPathFinder):
+    """Makes the import of a module `load(execute, module)`; `execute(module)` runs its code."""
 
-    def find_spec(self, name, path, target=None):
-        if name != "keras":
+    def __init__(self, name, load):
+        self._name, self._load = name, load
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self._name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
+        sys.meta_path.insert(0, self)  # Keras looks for TensorFlow before anything imports it
         if spec is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_put(module):
-                execute(module)
-                _put_placeholders()
-
-            spec.loader.exec_module = execute_and_put
+            spec.loader.exec_module = functools.partial(self._load, spec.loader.exec_module)
         return spec
+
+
+def _load_keras(execute, module):
+    execute(module)
+    _put_placeholders()
 
 
 def _put_placeholders():

@@ -1,21 +1,30 @@
 """The command line, `gsp-tf`."""
 
+import contextlib
 import functools
+import os
+import shutil
+import signal
 import sys
+import tempfile
+import threading
 
-from gsp_tf._interruption import Interruption
+from gsp_tf._lazy import Loading
 
 # Everything else is imported in functions, where signals are already handled.
+
+_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 
 
 def main(arguments=None):
     """Run a command of `gsp-tf` with `arguments`, or those of the process, and exit."""
     # The exit code is 0, 1 (error), or 128 + the number of the signal that interrupted the command:
     # 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
-    with Interruption(for_good=arguments is None) as interruption:
-        from gsp_tf._tensorflow_log import QuietTensorFlow
-
-        QuietTensorFlow(interruption).install()
+    with _Interruption(for_good=arguments is None) as interruption:
+        _quiet_tensorflow(interruption)
         code = _run(list(sys.argv[1:] if arguments is None else arguments), interruption)
     sys.exit(code)
 
@@ -100,6 +109,110 @@ def _parser():
         summary = module.command.__doc__.splitlines()[0]
         subcommands.add_subcommand(name, parsers[name], help=summary)
     return parser, parsers
+
+
+class _Interruption:
+    """Ends a command on SIGINT, SIGTERM or SIGHUP, with one line and no traceback."""
+
+    # Within `raising`, where the command has work to complete or files to remove, a signal raises
+    # KeyboardInterrupt. Elsewhere, during imports and shutdown, it ends the process at once with
+    # 128 + its number. Signals that the process was started to ignore, for example by `nohup`, stay
+    # ignored. With `for_good`, signals are handled after the block too, because the process ends
+    # with it.
+
+    def __init__(self, for_good=False):
+        self.received, self.stderr = None, 2
+        self._raises, self._for_good = False, for_good
+
+    def __enter__(self):
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
+        self._handlers = {
+            number: signal.signal(number, self._handle)
+            for number in _SIGNALS
+            if signal.getsignal(number) != signal.SIG_IGN
+        }
+        return self
+
+    def __exit__(self, *_):
+        if not self._for_good:
+            sys.unraisablehook = self._hook
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+    @property
+    def code(self):
+        """The exit code of an interrupted command: 130 without a signal."""
+        return 128 + (self.received or signal.SIGINT)
+
+    def raising(self, raises=True):
+        """A block in which signals raise `KeyboardInterrupt`, or exit at once if not `raises`."""
+        return _Raising(self, raises)
+
+    def write(self, line):
+        """Writes a line to stderr, if it is still open."""
+        with contextlib.suppress(OSError):
+            os.write(self.stderr, f"{line}\n".encode(errors="replace"))
+
+    def _handle(self, number, _):
+        self.received = self.received or number
+        if self._raises:
+            raise KeyboardInterrupt
+        self.write("gsp-tf: interrupted")
+        os._exit(self.code)
+
+    def _unraisable(self, unraisable):
+        """Sends a signal again if it came where no exception can be raised."""
+        if self.received and issubclass(unraisable.exc_type, KeyboardInterrupt):
+            threading.Timer(0.1, os.kill, (os.getpid(), self.received)).start()
+        else:
+            self._hook(unraisable)
+
+
+class _Raising:
+    """The block of `_Interruption.raising`; no signal can come halfway through entry or exit."""
+
+    def __init__(self, interruption, raises):
+        self._interruption, self._raises = interruption, raises
+
+    def __enter__(self):
+        self._before, self._interruption._raises = self._interruption._raises, self._raises
+
+    def __exit__(self, *_):
+        self._interruption._raises = self._before
+
+
+def _quiet_tensorflow(interruption):
+    """Imports TensorFlow without its log, unless it is imported already or its log is wanted."""
+    # TensorFlow writes its first lines before it reads `TF_CPP_MIN_LOG_LEVEL`. So stderr is
+    # captured during the import, and shown if the import fails. A signal during the import ends the
+    # process at once and writes its line to the real stderr.
+
+    def load(execute, module):
+        with interruption.raising(False), _kept_stderr(interruption):
+            execute(module)
+
+    if os.environ.setdefault(_LEVEL, "3") != "0" and "tensorflow" not in sys.modules:
+        Loading("tensorflow", load)
+
+
+@contextlib.contextmanager
+def _kept_stderr(interruption):
+    with tempfile.TemporaryFile() as kept:
+        sys.stderr.flush()
+        stderr = os.dup(2)
+        interruption.stderr = stderr
+        os.dup2(kept.fileno(), 2)
+        failed = True
+        try:
+            yield
+            failed = False
+        finally:
+            os.dup2(stderr, 2)
+            interruption.stderr = 2
+            os.close(stderr)
+            if failed:
+                kept.seek(0)
+                shutil.copyfileobj(kept, sys.stderr.buffer)
 
 
 if __name__ == "__main__":

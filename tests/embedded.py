@@ -10,9 +10,8 @@ from sklearn.datasets import load_digits
 from gsp_tf._metadata import ModelInfo, Preprocessing, write_entries
 from gsp_tf.recipe import load_recipe
 from gsp_tf.runs import RunFolder, build_learner
-from gsp_tf.search import EmbeddingsFolder
-from gsp_tf.search.embedded import EmbeddingsMetadata, ImageList, Outcome
-from gsp_tf.search.tables import vector_column
+from gsp_tf.search._embedded import EmbeddingsFolder, EmbeddingsMetadata, ImageList, Outcome
+from gsp_tf.search._tables import vector_column
 
 KINDS = ("exact", "sq8", "hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq")
 

@@ -209,7 +209,7 @@ def test_a_real_command_is_quiet(tmp_path):
 @pytest.mark.parametrize(
     ("number", "module", "code"),
     [
-        (signal.SIGTERM, "gsp_tf._tensorflow_log", 143),
+        (signal.SIGTERM, "gsp_tf.commands", 143),
         (signal.SIGINT, "google.protobuf", 130),
     ],
 )

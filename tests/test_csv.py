@@ -8,9 +8,9 @@ import pytest
 
 from gsp_tf._files import csv_cell, csv_text
 from gsp_tf.data.datasets.manifest import read_rows
+from gsp_tf.search._embedded import EmbeddingsFolder
+from gsp_tf.search._tables import ImageTable, write_table
 from gsp_tf.search.embed import list_images
-from gsp_tf.search.embedded import EmbeddingsFolder
-from gsp_tf.search.tables import ImageTable, write_table
 
 # https://owasp.org/www-community/attacks/CSV_Injection
 BEGINNINGS = ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"]

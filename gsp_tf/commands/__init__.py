@@ -5,52 +5,12 @@ function returns the exit code, or `None` for 0. It imports what it needs when i
 `gsp-tf --help` starts at once.
 """
 
-from gsp_tf.commands import (
-    adapt,
-    backbones,
-    bench,
-    calibrate,
-    check,
-    clean,
-    convert_weights,
-    dedup,
-    demo,
-    embed,
-    embed_collection,
-    evaluate,
-    explore,
-    export,
-    index,
-    publish,
-    rank,
-    report,
-    search,
-    train,
-    tune,
-    verify,
-)
+import importlib
+
+_NAMES = """train adapt tune check evaluate rank verify report demo backbones convert-weights export
+publish bench embed embed-collection index search calibrate dedup clean explore"""
 
 COMMANDS = {
-    "train": train,
-    "adapt": adapt,
-    "tune": tune,
-    "check": check,
-    "evaluate": evaluate,
-    "rank": rank,
-    "verify": verify,
-    "report": report,
-    "demo": demo,
-    "backbones": backbones,
-    "convert-weights": convert_weights,
-    "export": export,
-    "publish": publish,
-    "bench": bench,
-    "embed": embed,
-    "embed-collection": embed_collection,
-    "index": index,
-    "search": search,
-    "calibrate": calibrate,
-    "dedup": dedup,
-    "clean": clean,
-    "explore": explore,
+    name: importlib.import_module(f"{__name__}.{name.replace('-', '_')}") for name in _NAMES.split()
 }
+"""The modules by the names of their commands, in the order of the help."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Literal
 
 from gsp_tf.commands._recipes import fitting
-from gsp_tf.commands.results import exit_code
+from gsp_tf.commands._results import exit_code
 from gsp_tf.recipe import compose
 
 

@@ -46,11 +46,9 @@ def command(
 
     from gsp_tf._console import counted, listed
     from gsp_tf.evaluation import classes_for_interval
-    from gsp_tf.runs import is_run
-    from gsp_tf.search import Embeddings, calibrate, thresholds_path
+    from gsp_tf.search import calibrate, read_labelled, thresholds_path
 
-    split = "validation" if is_run(source) else None
-    read = Embeddings.read(source, split=split).labelled(seed=seed)
+    read = read_labelled(source, seed=seed)
     for note in read.notes:
         print(f"note: {note}")
     found = calibrate(

@@ -1,7 +1,7 @@
 """`gsp-tf demo`: GAP and GSP in a few minutes."""
 
 from gsp_tf._numbers import Count
-from gsp_tf.commands.results import exit_code
+from gsp_tf.commands._results import exit_code
 
 
 def command(*, runs: str = "runs", epochs: Count | None = None, data: str | None = None) -> int:

@@ -1,7 +1,7 @@
 """`gsp-tf embed`: embeddings of images."""
 
 from gsp_tf._numbers import Count, SizeOrZero
-from gsp_tf.commands.results import show_embeddings
+from gsp_tf.commands._results import show_embeddings
 from gsp_tf.runs import run_folder
 
 

@@ -1,7 +1,7 @@
 """`gsp-tf embed-collection`: embed a large collection with many workers."""
 
 from gsp_tf._numbers import Count, Size
-from gsp_tf.commands.results import show_embeddings
+from gsp_tf.commands._results import show_embeddings
 from gsp_tf.runs import run_folder
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Literal
 
-from gsp_tf.commands.results import show_untrained
+from gsp_tf.commands._results import show_untrained
 from gsp_tf.runs import run_folder
 
 

@@ -163,15 +163,11 @@ def _compare(folder, out, recall, sample, metric, dim):
 def _write(found, title, folder):
     """Write a comparison as CSV and PNG; the paths of the files."""
     from gsp_tf._files import replacing
-    from gsp_tf.visual import IndexPoint, index_curve
+    from gsp_tf.visual import index_curve
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "comparison.csv", folder / "comparison.png"
     found.write(paths[0])
-    points = [
-        IndexPoint(i.name, i.recall_at_10, i.memory_bytes, i.milliseconds, i.is_on_curve)
-        for i in found.indexes
-    ]
     with replacing(paths[1]) as temporary:
-        index_curve(points, title).savefig(temporary, format="png", dpi=120)
+        index_curve(found.indexes, title).savefig(temporary, format="png", dpi=120)
     return paths

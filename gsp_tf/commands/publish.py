@@ -1,7 +1,7 @@
 """`gsp-tf publish`: the model of a run as a folder to publish, or on Hugging Face."""
 
 from gsp_tf.commands._recipes import require_run
-from gsp_tf.commands.results import show_untrained
+from gsp_tf.commands._results import show_untrained
 
 
 def command(run: str, *, out: str | None = None, license: str | None = None):

@@ -8,7 +8,6 @@ from gsp_tf._typing import Reranking
 from gsp_tf.runs import run_folder
 
 _NUMBERS = {"rank", "cost", "distance"}
-_MISSING = ""
 
 
 def command(
@@ -77,31 +76,25 @@ def command(
         raise ValueError("--whitening is for --rerank whitening; give that too.")
     if table is not None and exclude_same is None:
         raise ValueError("--table has the column of --exclude-same; give that too.")
-    import functools
-
     if is_index and index is not None:
         raise ValueError(f"{run} is an index already; give it or --index, not both.")
-    opened = search.open_index(run, run if is_index else index, mapped)
-    if dim is not None:
-        opened = search.PrefixIndex.of(opened, dim)
-    searched = opened, None
-    if not is_index:
-        searched = search.RunModel(run), opened
-        opened.check_model(searched[0])
+    model = None if is_index else search.RunModel(run)
+    opened = search.open_index(run, run if is_index else index, mapped, dim)
     decided = search.find_thresholds(thresholds, opened.metadata.model, run, opened)
-    excluded = None if exclude_same is None else _excluded_by(exclude_same, table, opened)
+    excluded = None
+    if exclude_same is not None:
+        excluded = search.excluded_by(exclude_same, table, opened)
+    by_model = {"run": opened} if model is None else {"run": model, "index": opened}
+    options = {"k": k, "rerank": rerank, "where": where, "whitening": whitening} | by_model
     if out is not None or any(map(_holds_many, images)):
         if html is not False:
             raise ValueError("--html is a page for image files; --out has the results of many.")
         out = Path(run) / "neighbours.csv" if out is None else out
-        options = k, thresholds, rerank, where
-        options = *options, None, excluded, whitening
-        done = search.search_many(searched[0], images, out, searched[1], *options)
-        _report(done, decided, rerank)
+        options |= {"thresholds": thresholds, "excluded": excluded}
+        _report(search.search_many(queries=images, out=out, **options), decided, rerank)
         return
     ids = None if excluded is None else excluded(images)
-    options = k, decided, rerank, ids, where, None, whitening
-    found = search.search(searched[0], images, searched[1], *options)
+    found = search.search(image=images, thresholds=decided, excluded=ids, **options)
     if k > len(opened):
         print(f"The index holds {counted(len(opened), 'image')}, fewer than --k {k:,}.")
     for image, neighbours in zip(images, found, strict=True):
@@ -110,47 +103,14 @@ def command(
         print(decided.summary())
     if html is not False:
         page = html or Path(run) / "search.html"
-        pairs = functools.partial(search.explain_neighbours, searched[0]) if why else None
-        print(f"Page: {search.write_neighbours(page, images, found, opened, pairs, decided)}")
+        shown = images, found, opened, model if why else None, decided
+        print(f"Page: {search.write_neighbours(page, *shown)}")
 
 
 def _holds_many(source):
     """Whether a source is not one image file."""
     path = Path(source)
     return path.is_dir() or path.suffix.lower() in (".csv", ".npz", ".npy", ".parquet")
-
-
-def _excluded_by(column, table, index):
-    """A function from images to the ids of images with their own value of a column."""
-    import numpy as np
-
-    from gsp_tf._console import listed
-    from gsp_tf.search import ImageTable
-
-    paths = index.paths(index.ids)
-
-    def same_as(values):
-        return [index.ids[(groups == own) & (own != _MISSING)] for own in values]
-
-    if table is not None:
-        found = ImageTable(table, [column])
-        groups = found.texts(paths, column)
-        return lambda images: same_as(found.texts(images, column))
-    how = f"Name a table with the columns path and {column} (--table FILE)."
-    if column not in index.columns:
-        raise ValueError(f"The index {index.path} has no column {column}. {how}")
-    values = index.column(column, index.ids).to_pylist()
-    groups = np.array([_MISSING if v is None or v != v else str(v) for v in values])
-    group_of = dict(zip(paths, groups, strict=True))
-
-    def excluded(images):
-        images = [os.path.abspath(image) for image in images]
-        missing = [image for image in images if image not in group_of]
-        if missing:
-            raise ValueError(f"The index {index.path} does not hold {listed(missing, 3)}. {how}")
-        return same_as(group_of[image] for image in images)
-
-    return excluded
 
 
 def _report(searches, thresholds, rerank):

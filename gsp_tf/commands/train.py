@@ -2,7 +2,7 @@
 
 from gsp_tf._numbers import NonNegative
 from gsp_tf.commands._recipes import free, is_ladder, recipe_of, require_run, resumed_changes
-from gsp_tf.commands.results import exit_code
+from gsp_tf.commands._results import exit_code
 from gsp_tf.recipe import given_values
 
 

@@ -23,30 +23,7 @@ _MAX_NAMED = 5
 
 @dataclasses.dataclass(frozen=True)
 class ExportMetadata:
-    """The contents of `metadata.json` in an exported model.
-
-    Args:
-        format: "saved_model", "onnx", "litert" or "keras".
-        name: name of the recipe.
-        inputs: type, shape and range of each input, by name.
-        outputs: shape of each output, by name.
-        preprocessing: steps from a file to the input `images`, in words and numbers.
-        train_classes: names of the training classes; `None` if they are unknown.
-        metrics: contents of the run's `metrics.json`.
-        recipe: the run's recipe; paths are cut to their last part.
-        thresholds: contents of the `thresholds.json` of `calibrate`, without the model; `None` if
-            the run has none. An embedding matches another up to `match.distance.value` and is
-            unknown beyond `unknown.distance.value`; `metric` names the distance, "euclidean" or
-            "cosine" (1 - cosine similarity).
-        versions: versions of the packages that made the files.
-        sha256: SHA-256 of each other file, by its path in the folder.
-
-    Example:
-        >>> ExportMetadata.read("no/such/folder")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/folder is not an exported model: it has no metadata.json.
-    """
+    """The contents of `metadata.json` in an exported model; docs/export.md has its fields."""
 
     format: str
     name: str
@@ -62,12 +39,7 @@ class ExportMetadata:
 
     @classmethod
     def read(cls, folder: PathLike) -> Self:
-        """Read `metadata.json` from a folder of `export_run`.
-
-        Raises:
-            FileNotFoundError: if the folder has no `metadata.json`.
-            ValueError: if the file is damaged.
-        """
+        """Read `metadata.json` from a folder of `export_run`."""
         file = Path(folder) / _NAME
         if not file.is_file():
             raise FileNotFoundError(f"{folder} is not an exported model: it has no {_NAME}.")
@@ -93,7 +65,7 @@ def verify_export(path: PathLike) -> ExportMetadata:
         path: folder written by `export_run`.
 
     Returns:
-        The metadata.
+        The metadata, with its entries as attributes.
 
     Raises:
         FileNotFoundError: if the folder has no `metadata.json`.

@@ -6,12 +6,11 @@ from tempfile import TemporaryDirectory
 
 import keras
 
+from gsp_tf._console import to_install
 from gsp_tf._files import file_sha256, new_folder, refuse_existing, replace_text
 from gsp_tf._keras import first_output
 from gsp_tf._metadata import versions
 from gsp_tf._typing import PathLike
-from gsp_tf.export._formats import ServedEmbedder
-from gsp_tf.export._hub import checked_repository, download, is_on_hub, upload
 from gsp_tf.export._model_card import model_card
 from gsp_tf.export.metadata import (
     CARD,
@@ -21,10 +20,11 @@ from gsp_tf.export.metadata import (
     public_recipe,
     without_place,
 )
-from gsp_tf.export.runs import KERAS_NAME, compare, train_classes
+from gsp_tf.export.runs import KERAS_NAME, ServedEmbedder, compare, train_classes
 from gsp_tf.runs import RunFolder
 from gsp_tf.search import RunModel, find_thresholds
 
+_SCHEME = "hf://"
 _MODEL, _METADATA = "model.keras", "metadata.json"
 _FILES = (_MODEL, CARD, _METADATA, "thresholds.json", "recipe.yaml", "metrics.json")
 
@@ -71,12 +71,12 @@ def save_pretrained(
         ...     from_pretrained(saved).output_shape
         (None, 192)
     """
-    if not is_on_hub(folder):
+    if not _is_on_hub(folder):
         return _save(model, folder, license)
-    repository = checked_repository(folder)
+    repository = _checked_repository(folder)
     with TemporaryDirectory() as place:
         saved = Path(place, Path(repository).name)
-        upload(_save(model, saved, license, repository), folder, _FILES)
+        _upload(_save(model, saved, license, repository), folder)
     return str(folder)
 
 
@@ -148,8 +148,12 @@ def _save(model, folder, license, repository=None):
 
 def _folder_of(source, revision):
     """The folder of a source, downloaded if it is on Hugging Face."""
-    if is_on_hub(source):
-        return download(source, revision, _FILES)
+    if _is_on_hub(source):
+        hub, name = _hub_for(source)
+        try:
+            return Path(hub.snapshot_download(name, revision=revision, allow_patterns=[*_FILES]))
+        except Exception as error:  # connections and the hub raise all kinds
+            raise OSError(f"{source} cannot be downloaded: {_reason(error)}") from error
     if revision is not None:
         raise ValueError(f"A revision is of a model on Hugging Face; {source} is a folder.")
     return Path(source)
@@ -203,3 +207,54 @@ def _of_model(embedder, name):
         versions=versions("keras", keras.backend.backend()),
         sha256={},
     )
+
+
+def _is_on_hub(place):
+    """Whether a place is an address such as hf://USER/NAME, not a folder."""
+    return str(place).startswith(_SCHEME)
+
+
+def _checked_repository(target):
+    """USER/NAME of an address that a model can be uploaded to by the one who is logged in."""
+    hub, name = _hub_for(target)
+    try:
+        hub.utils.validate_repo_id(name)
+        is_valid = name.count("/") == 1
+    except hub.utils.HFValidationError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError(f"A model on Hugging Face is named {_SCHEME}USER/NAME; received {target}.")
+    if hub.get_token() is None:
+        raise PermissionError(
+            f"{target} needs a login at Hugging Face: run hf auth login, or set HF_TOKEN."
+        )
+    return name
+
+
+def _upload(folder, target):
+    """Create the repository of an address unless it exists, and make its files those of a model."""
+    hub, name = _hub_for(target)
+    try:  # as keras-hub's upload_preset, which takes a folder of save_to_preset alone
+        hub.create_repo(name, exist_ok=True)
+        hub.upload_folder(
+            repo_id=name,
+            folder_path=folder,
+            commit_message="Upload model",
+            allow_patterns=[*_FILES],
+            delete_patterns=[*_FILES],  # those of an earlier model
+        )
+    except Exception as error:
+        raise OSError(f"{target} cannot be uploaded: {_reason(error)}") from error
+
+
+def _hub_for(place):
+    """The package of Hugging Face, and the name in an address."""
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise ImportError(f"{place} needs huggingface_hub: {to_install('hub')}.") from error
+    return huggingface_hub, str(place).removeprefix(_SCHEME)
+
+
+def _reason(error):
+    return " ".join(str(error).split())[:300]

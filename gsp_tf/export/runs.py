@@ -1,34 +1,36 @@
-"""Export of the model of a run for other programs."""
+"""Export of the model of a run for other programs: SavedModel, ONNX, LiteRT and Keras."""
 
 import dataclasses
+import functools
+import importlib.util
+import logging
+import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
+from gsp_tf import layers
+from gsp_tf._console import to_install
 from gsp_tf._files import new_folder, refuse_existing
 from gsp_tf._keras import first_output
 from gsp_tf._typing import PathLike
-from gsp_tf.export._formats import (
-    ONNX_PACKAGES,
-    ServedEmbedder,
-    read_litert,
-    read_onnx,
-    read_saved_model,
-    write_litert,
-    write_onnx,
-    write_saved_model,
-)
+from gsp_tf.data import central_window, resize_window
+from gsp_tf.export._decoding import decode_window
 from gsp_tf.export.metadata import describe
+from gsp_tf.layers import GeneralizedMaxPooling
 from gsp_tf.runs import fingerprint, load_splits
 from gsp_tf.search import RunModel, find_thresholds
 
 _TOLERANCE = 1e-5
 _ANY_SIDE = 64  # of a model that takes images of any size
 KERAS_NAME = "embedder.keras"
+_ONNX_PACKAGES = ("tf2onnx", "onnx", "onnxruntime")
 
 
 def export_run(
@@ -100,32 +102,6 @@ def export_run(
     return out
 
 
-def _write_keras(served, recipe, folder):
-    served.embedder.save(folder / KERAS_NAME)
-
-
-def _read_keras(folder):
-    """A function from images to the embedding; Keras' safe mode runs no code in the file."""
-    embedder = keras.models.load_model(folder / KERAS_NAME, compile=False)
-    return lambda images: {"embedding": first_output(embedder(images, training=False))}
-
-
-class _Format(NamedTuple):
-    """Functions that write and read a format, and the packages that it needs."""
-
-    write: Callable
-    read: Callable
-    packages: tuple[str, ...] = ()
-
-
-_FORMATS = {
-    "saved_model": _Format(write_saved_model, read_saved_model),
-    "onnx": _Format(write_onnx, read_onnx, ONNX_PACKAGES),
-    "litert": _Format(write_litert, read_litert),
-    "keras": _Format(_write_keras, _read_keras),
-}
-
-
 def train_classes(model):
     """Names of the run's training classes; `None` if its images are missing or changed."""
     data = dataclasses.replace(model.recipe.data, download=False, cache=None)
@@ -152,3 +128,234 @@ def compare(expected, received, shape):
                     f"The exported model deviates by {deviation:.1e} in {name}, more than "
                     f"{_TOLERANCE:.0e}. Nothing was written."
                 )
+
+
+class ServedEmbedder(keras.Model):
+    """The embedding of an image and, on request, attributes and pooling weights, by name."""
+
+    def __init__(self, embedder, attributes=False, pooling_weights=False):
+        super().__init__(name="served_embedder")
+        self.pooling = embedder.get_layer("pooling")
+        _check(attributes, "attributes", self.pooling, "attribute_maps")
+        _check(pooling_weights, "pooling weights", self.pooling, "pooling_weights")
+        self.embedder = embedder
+        self.with_attributes = attributes
+        self.with_pooling_weights = pooling_weights
+        embedding = first_output(embedder.output)
+        self.parts = keras.Model(embedder.input, [embedding, self.pooling.input])
+        outputs = self(keras.Input(batch_shape=embedder.input_shape))
+        self.shapes = {name: tuple(outputs[name].shape) for name in outputs}
+
+    def call(self, images):
+        embedding, local_features = self.parts(images, training=False)
+        outputs = {"embedding": embedding}
+        if self.with_attributes:
+            maps = self.pooling.attribute_maps(local_features)
+            outputs["attributes"] = ops.sum(maps, axis=tuple(range(1, len(maps.shape) - 1)))
+        if self.with_pooling_weights:
+            outputs["pooling_weights"] = self.pooling.pooling_weights(local_features)
+        return {name: ops.cast(output, "float32") for name, output in outputs.items()}
+
+
+def _check(is_wanted, what, pooling, method):
+    """Raises `ValueError` if the pooling layer lacks the method for a requested output."""
+    if is_wanted and not hasattr(pooling, method):
+        able = [name for name in layers.__all__ if hasattr(getattr(layers, name), method)]
+        raise ValueError(
+            f"{type(pooling).__name__}, the pooling of this run, has no {what}; these have: "
+            f"{', '.join(able)}."
+        )
+
+
+def _write_litert(served, recipe, folder):
+    """Writes `model.tflite`, with the input `images` and the outputs of a `ServedEmbedder`."""
+    if recipe.training.precision != "float32":
+        raise ValueError(
+            "LiteRT takes models of training.precision=float32; received "
+            f"{recipe.training.precision}. It can be exported as saved_model."
+        )
+    images = keras.InputSpec(dtype="float32", shape=served.embedder.input_shape, name="images")
+    if isinstance(served.pooling, GeneralizedMaxPooling):
+        served = ServedEmbedder(_without_cholesky(served.embedder))
+    builtin = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
+    try:
+        served.export(
+            folder / "model.tflite",
+            format="litert",
+            input_signature=[images],
+            verbose=False,
+            target_spec=builtin,
+        )
+    except Exception as error:
+        missing = sorted(set(re.findall(r"tf\.(\w+)", str(error))))
+        if not missing:
+            raise
+        raise ValueError(
+            "The model cannot be written as LiteRT, which has no operation for "
+            f"{', '.join(missing)}. It can be exported as saved_model."
+        ) from error
+
+
+def _without_cholesky(embedder):
+    """The model, of the same layers but generalized max pooling, which takes its other solver."""
+
+    def portable(layer):
+        if not isinstance(layer, GeneralizedMaxPooling):
+            return layer
+        return type(layer).from_config({**layer.get_config(), "solver": "conjugate_gradient"})
+
+    return keras.models.clone_model(embedder, clone_function=portable)
+
+
+def _read_litert(folder):
+    """The plain interpreter as a function from images to a dict of outputs."""
+    plain = tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it will move to another package
+        interpreter = tf.lite.Interpreter(
+            str(folder / "model.tflite"), experimental_op_resolver_type=plain
+        )
+    run = interpreter.get_signature_runner()
+    return lambda images: run(images=images)
+
+
+def _write_onnx(served, recipe, folder):
+    """Writes `model.onnx`, with the input `images` and the outputs of a `ServedEmbedder`."""
+    missing = [name for name in _ONNX_PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(f"Export to ONNX needs {', '.join(missing)}: {to_install('onnx')}.")
+    # ONNX Runtime gives other numbers in half precision.
+    if recipe.training.precision != "float32":
+        raise ValueError(
+            "ONNX takes models of training.precision=float32; received "
+            f"{recipe.training.precision}. It can be exported as saved_model."
+        )
+    import onnx
+
+    _add_erfc()
+    path = folder / "model.onnx"
+    images = keras.InputSpec(dtype="float32", shape=served.embedder.input_shape, name="images")
+    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)  # check_model reports gaps
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # Keras uses np.object
+        served.export(path, format="onnx", input_signature=[images], verbose=False)
+    model = onnx.load(path)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"The model cannot be written as ONNX: {reason}") from error
+    onnx.save(model, path)
+
+
+def _read_onnx(folder):
+    """An ONNX Runtime session as a function from images to a dict of outputs."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(
+        folder / "model.onnx", providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return lambda images: dict(zip(names, session.run(names, {"images": images}), strict=True))
+
+
+@functools.cache
+def _add_erfc():
+    """Adds `erfc(x) = 1 - erf(x)` to tf2onnx; TensorFlow's GELU uses it."""
+    from tf2onnx.handler import tf_op
+
+    @tf_op("Erfc")
+    class Erfc:
+        @classmethod
+        def version_9(cls, ctx, node, **_):
+            dtype, shape = ctx.get_dtype(node.output[0]), ctx.get_shape(node.output[0])
+            erf = ctx.make_node("Erf", [node.input[0]], shapes=[shape], dtypes=[dtype])
+            one = ctx.make_const(f"{node.name}_one", np.ones((), "float32"))
+            ctx.remove_node(node.name)
+            ctx.make_node(
+                "Sub",
+                [one.output[0], erf.output[0]],
+                name=node.name,
+                outputs=node.output,
+                shapes=[shape],
+                dtypes=[dtype],
+            )
+
+
+def _write_saved_model(served, recipe, folder):
+    """Writes a SavedModel with one signature for encoded images and one for pixels."""
+    shape = served.embedder.input_shape
+    prepare = _preparation(shape[1], shape[3], recipe.data.resize)
+    images = tf.function(
+        lambda images: served(images),
+        input_signature=[tf.TensorSpec(shape, name="images")],
+        autograph=False,
+    )
+    image_bytes = tf.function(
+        lambda image_bytes: images(prepare(image_bytes)),
+        input_signature=[tf.TensorSpec((None,), tf.string, name="image_bytes")],
+        autograph=False,
+    )
+    module = tf.Module()
+    module.weights = [variable.value for variable in served.variables]
+    signatures = {
+        "serving_default": image_bytes,
+        "image_bytes": image_bytes,
+        "images": images,
+    }
+    tf.saved_model.save(module, str(folder), signatures)
+
+
+def _read_saved_model(folder):
+    """The signature `images` of a SavedModel as a function from images to a dict of outputs."""
+    signature = tf.saved_model.load(str(folder)).signatures["images"]
+    return lambda images: signature(images=tf.constant(images))
+
+
+def _preparation(size, channels, resize):
+    """A function from files `(B,)` to images `(B, S, S, channels)`, as in `evaluation_dataset`."""
+
+    def prepare_one(numbered):
+        number, contents = numbered
+        name = tf.strings.format("Image {} of the batch", number)
+        window = decode_window(
+            contents, lambda shape: central_window(shape, size, resize), size, channels, name
+        )
+        return resize_window(window, size, channels)
+
+    def prepare(image_bytes):
+        return tf.map_fn(
+            prepare_one,
+            (tf.range(tf.size(image_bytes)), image_bytes),
+            fn_output_signature=tf.TensorSpec((size, size, channels)),
+        )
+
+    return prepare
+
+
+def _write_keras(served, recipe, folder):
+    served.embedder.save(folder / KERAS_NAME)
+
+
+def _read_keras(folder):
+    """A function from images to the embedding; Keras' safe mode runs no code in the file."""
+    embedder = keras.models.load_model(folder / KERAS_NAME, compile=False)
+    return lambda images: {"embedding": first_output(embedder(images, training=False))}
+
+
+class _Format(NamedTuple):
+    """Functions that write and read a format, and the packages that it needs."""
+
+    write: Callable
+    read: Callable
+    packages: tuple[str, ...] = ()
+
+
+_FORMATS = {
+    "saved_model": _Format(_write_saved_model, _read_saved_model),
+    "onnx": _Format(_write_onnx, _read_onnx, _ONNX_PACKAGES),
+    "litert": _Format(_write_litert, _read_litert),
+    "keras": _Format(_write_keras, _read_keras),
+}

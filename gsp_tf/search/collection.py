@@ -18,20 +18,17 @@ import pyarrow.compute as pc
 
 from gsp_tf._backend import limit_threads
 from gsp_tf._console import show_progress, to_install
-from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
+from gsp_tf.search._embedded import EmbeddingsFolder, ImageList
+from gsp_tf.search._tables import opened_parquet, parquet_files, read_batches
 from gsp_tf.search.embed import (
     SHARD_SIZE,
-    begin,
     count_attempt,
-    file_columns,
-    finish,
+    embed_shard,
     forget_attempts,
-    missing_shards,
+    writing,
 )
-from gsp_tf.search.embedded import EmbeddingsFolder, ImageList
 from gsp_tf.search.embedder import RunModel
-from gsp_tf.search.tables import opened_parquet, parquet_files, read_batches, vector_column
 
 _READ = ("path", "bytes", "label")
 _WRITTEN = ("embedding", "file_size", "file_time")
@@ -46,37 +43,11 @@ class _CollectionBatch(NamedTuple):
     columns: dict[str, pa.Array]
 
 
-class Collection:
+class _Collection:
     """Images in the rows of Parquet files, in the order of the files' paths.
 
-    The column `path` names image files, absolute or relative to the folder of the Parquet file, or
-    the column `bytes` holds their contents. If both exist, `path` only names the images. The column
-    `label` is optional and holds the classes. Other columns are passed on.
-
-    Args:
-        path: Parquet file, or folder searched at any depth.
-
-    Attributes:
-        files: Paths of the Parquet files.
-        counts: Number of rows in each file.
-        columns: Names and types of the other columns.
-        sha256: SHA-256 of the names, sizes and footers of the files. A footer records the position
-            of each column's values and their limits.
-
-    Raises:
-        FileNotFoundError: If `path` does not exist.
-        ValueError: If there are no images, a file is damaged or has neither path nor bytes, or a
-            column has a wrong type or several types.
-
-    Example:
-        >>> import pyarrow.parquet as pq
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     pq.write_table(pa.table({"path": ["/a.jpg", "/b.jpg"]}), f"{folder}/1.parquet")
-        ...     pq.write_table(pa.table({"path": ["/c.jpg"]}), f"{folder}/2.parquet")
-        ...     collection = Collection(folder)
-        ...     [batch.names for batch in collection.batches(1, 3, size=8)]
-        [['/b.jpg'], ['/c.jpg']]
+    `embed_collection` says which columns they have. `sha256` is that of the names, sizes and
+    footers of the files; a footer records where the values of each column are, and their limits.
     """
 
     def __init__(self, path: PathLike):
@@ -108,16 +79,7 @@ class Collection:
         return sum(self.counts)
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[_CollectionBatch]:
-        """Reads rows lazily, in batches.
-
-        Args:
-            start: First row.
-            stop: Row after the last one.
-            size: Rows per batch; some batches have fewer.
-
-        Raises:
-            ValueError: If the number of rows in a file has changed.
-        """
+        """Reads the rows from `start` to `stop` lazily, in batches of at most `size`."""
         first = 0
         for file, count in zip(self.files, self.counts, strict=True):
             low, high = max(start - first, 0), min(stop - first, count)
@@ -317,7 +279,10 @@ def embed_collection(
 
     Args:
         run: Run folder.
-        source: Parquet file or folder of Parquet files, as for `Collection`.
+        source: Parquet file, or folder that is searched for Parquet files at any depth. The column
+            `path` names image files, absolute or relative to the folder of the Parquet file, or the
+            column `bytes` holds their contents. If both exist, `path` only names the images. The
+            column `label` is optional and holds the classes. Other columns are passed on.
         out: Folder to write; `None` means the folder `embeddings` in the run.
         workers: Number of processes; `None` means as many as the cores allow.
         cpus_per_worker: Cores per worker, and threads of its TensorFlow.
@@ -328,12 +293,9 @@ def embed_collection(
 
     Raises:
         ImportError: If Ray is not installed.
-        FileNotFoundError: If `run` is not a run folder, or `source` does not exist.
-        BlockingIOError: If another process is writing `out`.
-        FileExistsError: If `out` holds other files.
-        ValueError: If a number is below 1, `out` holds embeddings of another model, preprocessing
-            or collection, a file of the collection cannot be used, no image can be read, or a shard
+        ValueError: If a number is below 1, a file of the collection cannot be used, or a shard
             kills every worker that tries it.
+        OSError, ValueError: As `embed_images`.
 
     Example:
         >>> embed_collection("no/such/run", "photos")
@@ -344,18 +306,13 @@ def embed_collection(
     for name, number in (("workers", workers), ("cpus_per_worker", cpus_per_worker)):
         if number is not None and number < 1:
             raise ValueError(f"{name} must be 1 or more, received {number}.")
-    model, collection = RunModel(run), Collection(source)
-    folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
-    folder.refuse_other_files()
-    with locked(folder.path):
-        images = ImageList(len(collection), collection.sha256)
-        metadata = begin(folder, model, images, shard_size)
-        missing = missing_shards(folder, metadata)
+    model, collection = RunModel(run), _Collection(source)
+    images = ImageList(len(collection), collection.sha256)
+    with writing(out, model, images, shard_size) as (folder, _, missing):
         forget_attempts(folder)
         if missing:
             run, out = str(model.folder.path.absolute()), str(folder.path.absolute())
             _embed(missing, (run, out, collection, cpus_per_worker), workers, cpus_per_worker)
-        finish(folder, metadata)
     return folder
 
 
@@ -385,7 +342,7 @@ def _embed(missing: list[int], arguments: tuple, workers: int | None, cpus: int)
 class _ShardEmbedder:
     """A worker that writes missing shards and reports those that it cannot write."""
 
-    def __init__(self, run: str, out: str, collection: Collection, threads: int | None):
+    def __init__(self, run: str, out: str, collection: _Collection, threads: int | None):
         self.embedder = BatchEmbedder(run, threads)
         self.folder = EmbeddingsFolder(out)
         self.collection = collection
@@ -411,17 +368,6 @@ class _ShardEmbedder:
             raise ValueError(f"the model of {self.embedder.run} changed while it was used.")
         start = number * metadata.shard_size
         stop = min(start + metadata.shard_size, metadata.images.listed)
-        parts, corrupt = [], []
-        for batch in self.collection.batches(start, stop, _BATCH):
-            embedded, problems = model.embed_images(batch.images)
-            rows = [row for row, problem in enumerate(problems) if not problem]
-            corrupt += [(n, why) for n, why in zip(batch.names, problems, strict=True) if why]
-            columns = {
-                **file_columns(batch.images),
-                **batch.columns,
-                "path": pa.array(batch.names, pa.string()),
-                "label": pa.array(batch.labels, pa.string()),
-            }
-            kept = pa.table(columns).take(pa.array(rows, pa.int64()))
-            parts.append(kept.append_column("embedding", vector_column(embedded[rows])))
-        return pa.concat_tables(parts), corrupt
+        batches = self.collection.batches(start, stop, _BATCH)
+        tables, corrupt = zip(*(embed_shard(model, *batch) for batch in batches), strict=True)
+        return pa.concat_tables(tables), list(itertools.chain(*corrupt))

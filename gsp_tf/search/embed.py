@@ -1,9 +1,10 @@
 """Resumable embedding of a user's images."""
 
+import contextlib
 import hashlib
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,15 +17,15 @@ from gsp_tf._files import advising, locked, remove_partial
 from gsp_tf._metadata import versions
 from gsp_tf._typing import PathLike
 from gsp_tf.data import IMAGE_EXTENSIONS, LeftOut, find_images, read_rows
-from gsp_tf.search.embedded import (
+from gsp_tf.search._embedded import (
     FILE_COLUMNS,
     EmbeddingsFolder,
     EmbeddingsMetadata,
     ImageList,
     Outcome,
 )
+from gsp_tf.search._tables import as_text, num_tokens, token_columns, vector_column
 from gsp_tf.search.embedder import RunModel
-from gsp_tf.search.tables import as_text, num_tokens, token_columns, vector_column
 
 
 class ListedImage(NamedTuple):
@@ -93,9 +94,21 @@ SHARD_SIZE = 4096
 _MOST_ATTEMPTS = 5
 
 
-def begin(
-    folder: EmbeddingsFolder, model: RunModel, images: ImageList, shard_size: int
-) -> EmbeddingsMetadata:
+@contextlib.contextmanager
+def writing(
+    out: PathLike | None, model: RunModel, images: ImageList, shard_size: int
+) -> Iterator[tuple[EmbeddingsFolder, EmbeddingsMetadata, list[int]]]:
+    """A new or resumed folder, its metadata and the numbers of its missing shards, to write."""
+    folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
+    folder.refuse_other_files()
+    with locked(folder.path):
+        metadata = _begin(folder, model, images, shard_size)
+        numbers = range(metadata.num_shards if metadata.outcome is None else 0)
+        yield folder, metadata, [n for n in numbers if not folder.shard_path(n).is_file()]
+        _finish(folder, metadata)
+
+
+def _begin(folder, model, images, shard_size):
     """The metadata of a new or resumed folder; `shard_size` applies only to a new one."""
     import keras  # here: other functions need no TensorFlow
 
@@ -138,13 +151,7 @@ def _check_same(folder, begun, model, images):
     )
 
 
-def missing_shards(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> list[int]:
-    """The numbers of the shards that are not written yet; empty for a complete folder."""
-    numbers = range(metadata.num_shards if metadata.outcome is None else 0)
-    return [number for number in numbers if not folder.shard_path(number).is_file()]
-
-
-def finish(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> None:
+def _finish(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> None:
     """Checks every shard, lists unreadable images and warns of them, and completes the folder."""
     if metadata.outcome is None:
         metadata = replace(metadata, outcome=_outcome(folder, metadata))
@@ -157,7 +164,7 @@ def finish(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> None:
             f"{len(corrupt)} of {counted(metadata.images.listed, 'file')} cannot be read as images "
             f"and are left out; {folder.corrupt_path} lists them:\n"
             f"{bulleted([f'{path}: {reason}' for path, reason in corrupt])}",
-            stacklevel=3,
+            stacklevel=5,
         )
 
 
@@ -259,22 +266,18 @@ def embed_images(
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     model, listed = RunModel(run), list_images(images)
-    folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
-    folder.refuse_other_files()
-    with advising(_how_to_continue), locked(folder.path):
-        metadata = begin(folder, model, ImageList(len(listed), _list_digest(listed)), shard_size)
-        missing = missing_shards(folder, metadata)
+    images = ImageList(len(listed), _list_digest(listed))
+    how = "Free some space; the same command continues with what is missing."
+    with (
+        advising(lambda: how),
+        writing(out, model, images, shard_size) as (folder, metadata, missing),
+    ):
         _check_tokens(folder, model, set(range(metadata.num_shards)) - set(missing), tokens)
         for number in missing:
             part = listed[number * metadata.shard_size : (number + 1) * metadata.shard_size]
             description = f"Embedding, part {number + 1} of {metadata.num_shards}"
-            folder.write_shard(number, *embed_shard(model, part, description, tokens))
-        finish(folder, metadata)
+            folder.write_shard(number, *embed_files(model, part, description, tokens))
     return folder
-
-
-def _how_to_continue() -> str:
-    return "Free some space; the same command continues with what is missing."
 
 
 def _check_tokens(
@@ -293,28 +296,41 @@ def _check_tokens(
             )
 
 
+def embed_files(
+    model: RunModel, listed: list[ListedImage], description: str, tokens: int = 0
+) -> tuple[pa.Table, list[tuple[str, str]]]:
+    """Embeds some files: a table of them, and those that cannot be read with the reasons."""
+    paths, labels = zip(*listed, strict=True) if listed else ((), ())
+    return embed_shard(model, paths, labels, paths, {}, description, tokens)
+
+
 def embed_shard(
-    model: RunModel, listed: list[ListedImage], description: str, tokens: int
+    model: RunModel,
+    names: Sequence[str],
+    labels: Sequence[str | None],
+    images: Sequence[str | bytes | None],
+    columns: dict[str, pa.Array],
+    description: str | None = None,
+    tokens: int = 0,
 ) -> tuple[pa.Table, list[tuple[str, str]]]:
     """Embeds some images: a table of them, and those that cannot be read with the reasons."""
-    paths = [image.path for image in listed]
-    columns = file_columns(paths)
+    columns = file_columns(images) | columns
     if tokens:
-        (embeddings, problems), sets = model.embed_with_tokens(paths, tokens, description)
+        (embeddings, problems), sets = model.embed_with_tokens(images, tokens, description)
         columns |= token_columns(sets)
     else:
-        embeddings, problems = model.embed_images(paths, description)
-    for row, (path, label) in enumerate(listed):
-        if not (_is_text(path) and _is_text(label or "")):
+        embeddings, problems = model.embed_images(images, description)
+    for row, (name, label) in enumerate(zip(names, labels, strict=True)):
+        if not (_is_text(name) and _is_text(label or "")):
             problems[row] = problems[row] or "its path is not Unicode text (UTF-8)"
     kept = [row for row, problem in enumerate(problems) if not problem]
     known = {
-        "path": pa.array([paths[row] for row in kept], pa.string()),
-        "label": pa.array([listed[row].label for row in kept], pa.string()),
+        "path": pa.array([names[row] for row in kept], pa.string()),
+        "label": pa.array([labels[row] for row in kept], pa.string()),
         "embedding": vector_column(embeddings[kept]),
     }
-    images = pa.table({n: of.take(pa.array(kept, pa.int64())) for n, of in columns.items()} | known)
-    return images, [(as_text(path), why) for path, why in zip(paths, problems, strict=True) if why]
+    table = pa.table({n: of.take(pa.array(kept, pa.int64())) for n, of in columns.items()} | known)
+    return table, [(as_text(name), why) for name, why in zip(names, problems, strict=True) if why]
 
 
 def _is_text(path: str) -> bool:

@@ -247,30 +247,24 @@ class RunModel:
 
     def _embed_readable(self, images, description, tokens):
         try:
-            (found, problems), sets = self._embed(images, tokens, description)
+            checked = CheckedImages(images, self.embedder.input_shape[-1])
+            batches, sets = runs.evaluation_batches(self.recipe, checked), []
+            if tokens is not None:
+                batches = _Seen(batches, lambda images: sets.append(tokens(images)))
+            found, problems = self.embed_batches(batches, description), checked.problems
+            sets = tokens and TokenSets.join(sets)
         except tf.errors.InvalidArgumentError:
-            alone = [self._embed_alone(image, tokens) for image in images]
-            found = np.concatenate([embedded.embeddings for embedded, _ in alone])
-            problems = [embedded.problems[0] for embedded, _ in alone]
-            sets = tokens and TokenSets.join([of_image for _, of_image in alone])
+            if len(images) == 1:
+                found, problems = np.zeros((1, self.dim), np.float32), [_NOT_DECODED]
+                sets = tokens and tokens.none()
+            else:
+                alone = [self._embed_readable([image], None, tokens) for image in images]
+                found = np.concatenate([embedded.embeddings for embedded, _ in alone])
+                problems = [embedded.problems[0] for embedded, _ in alone]
+                sets = tokens and TokenSets.join([of_image for _, of_image in alone])
         unreadable = np.array(problems, dtype=bool)
         found = np.where(unreadable[:, None], np.float32("nan"), found)
         return _Embedded(found, problems), sets
-
-    def _embed(self, images, tokens, description=None):
-        checked = CheckedImages(images, self.embedder.input_shape[-1])
-        batches, sets = runs.evaluation_batches(self.recipe, checked), []
-        if tokens is not None:
-            batches = _Seen(batches, lambda images: sets.append(tokens(images)))
-        found = _Embedded(self.embed_batches(batches, description), checked.problems)
-        return found, tokens and TokenSets.join(sets)
-
-    def _embed_alone(self, image, tokens):
-        try:
-            return self._embed([image], tokens)
-        except tf.errors.InvalidArgumentError:
-            found = _Embedded(np.zeros((1, self.dim), np.float32), [_NOT_DECODED])
-            return found, tokens and tokens.none()
 
 
 class _Seen:

@@ -24,12 +24,8 @@ from gsp_tf._metadata import ModelInfo, parsed
 from gsp_tf._typing import PathLike
 from gsp_tf.data import LeftOut, find_images
 from gsp_tf.evaluation import TokenSets, checked_embeddings
-from gsp_tf.search.embed import embed_shard, list_images
-from gsp_tf.search.embedded import FILE_COLUMNS, EmbeddingsFolder
-from gsp_tf.search.embedder import RunModel
-from gsp_tf.search.index.image_index import Index
-from gsp_tf.search.index.where import ConditionError, rows_where
-from gsp_tf.search.tables import (
+from gsp_tf.search._embedded import FILE_COLUMNS, EmbeddingsFolder
+from gsp_tf.search._tables import (
     TOKEN_COLUMNS,
     ImageTable,
     column_texts,
@@ -45,6 +41,10 @@ from gsp_tf.search.tables import (
     vector_column,
     vectors_of,
 )
+from gsp_tf.search.embed import embed_files, list_images
+from gsp_tf.search.embedder import RunModel
+from gsp_tf.search.index._where import ConditionError, rows_where
+from gsp_tf.search.index.image_index import Index
 
 MOST_IMAGES = 60_000
 _BLOCK = 1024
@@ -133,7 +133,7 @@ class Embeddings:
     @classmethod
     def read(
         cls,
-        source: PathLike | Sequence[PathLike],
+        source: "Embeddings | PathLike | Sequence[PathLike]",
         run: PathLike | RunModel | None = None,
         split: Split | None = None,
         tokens: bool | None = False,
@@ -144,10 +144,11 @@ class Embeddings:
             source: folder of `embed_images`, or a run folder that holds one; index that keeps its
                 vectors; Parquet file or folder of Parquet files with the column embedding, and path
                 and label if the images have them; `.npz` file with the array embeddings, and paths
-                and labels; or `.npy` file with embeddings alone. Paths of Parquet and `.npz` files
-                are relative to the folder of the file, or absolute. With a run also image files,
-                folders of images and CSV files with the columns path and label. Columns of numbers,
-                texts, truth values, dates and times are read too; of an `.npz` file, arrays with
+                and labels; `.npy` file with embeddings alone; or `Embeddings`, which are given
+                back. Paths of Parquet and `.npz` files are relative to the folder of the file, or
+                absolute. With a run also image files, folders of images and CSV files with the
+                columns path and label. Columns of numbers, texts, truth values, dates and times are
+                read too; of an `.npz` file, arrays with
                 one value per embedding.
             run: run folder, its `RunModel` or the name of a pretrained network, which embeds
                 images.
@@ -167,6 +168,8 @@ class Embeddings:
                 ...
             FileNotFoundError: no/such/folder does not exist.
         """
+        if isinstance(source, Embeddings):
+            return source
         several = isinstance(source, list | tuple)
         if several or (run is not None and not holds_embeddings(Path(source))):
             return _of_images(source if several else [source], run)
@@ -354,6 +357,18 @@ class Embeddings:
         return Path(path)
 
 
+def read_labelled(
+    source: Embeddings | PathLike,
+    most_images: int | None = MOST_IMAGES,
+    seed: int = 0,
+    tokens: bool = False,
+) -> Embeddings:
+    """The labelled embeddings of a source, of a run those of its validation classes."""
+    is_run = not isinstance(source, Embeddings) and runs.is_run(source)
+    found = Embeddings.read(source, split="validation" if is_run else None, tokens=tokens)
+    return found.labelled(most_images, seed)
+
+
 def holds_embeddings(path: Path) -> bool:
     """Whether `Embeddings.read` takes a path without a run; a folder of images holds none."""
     if runs.is_run(path) or is_index(path) or _is_embedded(path) or path.suffix in _ARRAYS:
@@ -363,15 +378,7 @@ def holds_embeddings(path: Path) -> bool:
 
 
 def is_index(path: PathLike) -> bool:
-    """Whether a folder is that of an index.
-
-    Args:
-        path: the folder.
-
-    Example:
-        >>> is_index("no/such/folder")
-        False
-    """
+    """Whether a folder is that of an index."""
     return Path(path, "index.json").is_file()
 
 
@@ -556,7 +563,7 @@ def _of_images(sources, run):
         )
     model = run if isinstance(run, RunModel) else RunModel(runs.run_folder(str(run)))
     images = list_images(sources)
-    table, corrupt = embed_shard(model, images, "Embedding", 0)
+    table, corrupt = embed_files(model, images, "Embedding")
     if corrupt:
         warnings.warn(
             f"{len(corrupt)} of {counted(len(images), 'file')} cannot be read as images and are "

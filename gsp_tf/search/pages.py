@@ -1,28 +1,27 @@
-"""Thumbnails of image files, and the page of what a search found."""
+"""The page of what a search found: thumbnails, and why the model finds two images similar."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from gsp_tf._typing import PathLike
+from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data import UnreadableImageError, read_image
+from gsp_tf.evaluation import match_tokens
+from gsp_tf.runs import TokenModel, evaluation_batches
+from gsp_tf.search.embedder import CheckedImages, RunModel
 from gsp_tf.search.index.image_index import Index
 from gsp_tf.search.index.neighbours import Neighbour
 from gsp_tf.search.thresholds import Thresholds
-from gsp_tf.visual import TILE_PIXELS, Tile, array_tile, write_search_page
+from gsp_tf.visual import TILE_PIXELS, Tile, array_tile, draw_matches, write_search_page
+
+TOKENS = 32
+"""Local features of an image that are matched with those of another."""
 
 
 def image_tile(path: PathLike) -> Tile:
-    """The thumbnail of an image file, or the reason why there is none.
-
-    Args:
-        path: image file; it may be missing or damaged.
-
-    Example:
-        >>> image_tile("gone.png").problem
-        'there is no such file'
-    """
+    """The thumbnail of an image file, or the reason why there is none."""
     path = str(path)
     try:
         image = read_image(path, min_side=2 * TILE_PIXELS)
@@ -31,12 +30,48 @@ def image_tile(path: PathLike) -> Tile:
     return array_tile(image, path)._replace(link=Path(path).absolute().as_uri())
 
 
+def pair_pictures(tokens: TokenModel, images: Tensor) -> list[np.ndarray]:
+    """Draws what the first image has in common with each of the others.
+
+    The local features of prepared images `(B, S, S, channels)` that weigh most are matched by
+    partial transport (`match_tokens`), and lines join the strongest pairs. There are no pictures
+    for tokens without a place in a map.
+    """
+    images = np.asarray(images)
+    count = len(images) - 1
+    if count < 1 or tokens.grid is None:
+        return []
+    sets = tokens(images)
+    query, others = sets.take([0]), sets.take(range(1, count + 1))
+    _, plans = match_tokens(sets.take([0] * count), others)
+    pixels = np.clip(np.rint(images), 0, 255).astype(np.uint8)
+    return [
+        draw_matches(pixels[0], other, plan, query.places[0], places, tokens.grid)
+        for other, plan, places in zip(pixels[1:], plans, others.places, strict=True)
+    ]
+
+
+def _explained(
+    model: RunModel, image: PathLike, others: Sequence[PathLike]
+) -> list[np.ndarray | None]:
+    """The `pair_pictures` of an image file and others; `None` for one that cannot be read."""
+    tokens = TokenModel(model.embedder, TOKENS)
+    files = [str(file) for file in (image, *others)]
+    checked = CheckedImages(files, model.embedder.input_shape[-1])
+    batches = [np.asarray(images) for images, _ in evaluation_batches(model.recipe, checked)]
+    readable = [not problem for problem in checked.problems]
+    if not readable[0]:
+        raise UnreadableImageError(files[0], checked.problems[0])
+    pictures = iter(pair_pictures(tokens, np.concatenate(batches)[readable]))
+    return [next(pictures, None) if found else None for found in readable[1:]]
+
+
 def write_neighbours(
     path: PathLike,
     image: PathLike | Sequence[PathLike],
     neighbours: list[Neighbour] | list[list[Neighbour]],
     index: Index,
-    pairs: Callable[[PathLike, Sequence[str]], Sequence[np.ndarray | None]] | None = None,
+    why: RunModel | None = None,
     thresholds: Thresholds | None = None,
 ) -> Path:
     """Writes an HTML page with pictures of the images that `search` found.
@@ -46,12 +81,15 @@ def write_neighbours(
         image: Image file passed to `search`, or a list of image files.
         neighbours: Result of `search`.
         index: The searched index.
-        pairs: Function from a query and the paths of its first neighbours to pictures of what they
-            have in common, such as `explain_neighbours` of a run; `None` shows none.
+        why: Model of the search, to show which places of the query and of its first neighbours it
+            matches; its pooling must have weights. `None` shows none.
         thresholds: Thresholds that decided about the neighbours, to explain on the page.
 
     Returns:
         The path of the page.
+
+    Raises:
+        ValueError: If `why` is given and the query cannot be read, or the pooling has no weights.
 
     Example:
         >>> write_neighbours("search.html", "query.jpg", [], Index("no/such/index"))
@@ -74,9 +112,6 @@ def write_neighbours(
         hint += f" {thresholds.summary()}"
     if metadata.kind != "exact":
         hint += f" The index is not exact ({metadata.kind}); {metadata.recall}."
-    shown = [
-        [(n.rank, n.distance, n.label, n.path, n.decision, n.cost, n.is_query) for n in of_query]
-        for of_query in neighbours
-    ]
-    searches = list(zip(image, shown, strict=True))
+    searches = list(zip(image, neighbours, strict=True))
+    pairs = None if why is None else functools.partial(_explained, why)
     return write_search_page(path, searches, summary, hint, image_tile, pairs)

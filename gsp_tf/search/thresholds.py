@@ -8,11 +8,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gsp_tf import runs
 from gsp_tf._metadata import LARGEST, Metadata, ModelInfo, check_range, check_same_model, versions
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import Estimate, PairDistances, calibrate_thresholds, conformal_threshold
-from gsp_tf.search.embeddings import Embeddings
+from gsp_tf.search.embeddings import Embeddings, read_labelled
 from gsp_tf.search.index.image_index import Index
 
 NAME = "thresholds.json"
@@ -151,7 +150,7 @@ class Thresholds(Metadata):
         whose: str,
         path: PathLike,
     ) -> None:
-        """Refuses thresholds of another model, metric or dimension.
+        """Raises `ValueError` if the thresholds are of another model, metric or dimension.
 
         Args:
             model: the model of the distances to decide on, `None` if it is unknown.
@@ -159,27 +158,12 @@ class Thresholds(Metadata):
             dim: dimension of the embeddings; `None` is not compared.
             whose: what the model belongs to, for the error.
             path: file of the thresholds, for the error.
-
-        Raises:
-            ValueError: if the model, its preprocessing, the metric or the dimension differ, or only
-                one of both models is unknown.
         """
         again = "Calibrate it with gsp-tf calibrate."
-        if self.model is None and model is not None:
-            raise ValueError(
-                f"The thresholds {path} were calibrated on embeddings of an unknown model, so they "
-                f"do not belong to {whose}. {again}"
-            )
-        if self.model is not None and model is None:
-            raise ValueError(
-                f"The thresholds {path} are those of a model, and {whose} does not say which model "
-                f"made its embeddings. {again}"
-            )
-        if model is not None:
-            try:
-                check_same_model(model, self.model, f"{whose} and the thresholds {path}")
-            except ValueError as error:
-                raise ValueError(f"{error} {again}") from None
+        try:
+            check_same_model(model, self.model, f"{whose} and the thresholds {path}")
+        except ValueError as error:
+            raise ValueError(f"{error} {again}") from None
         if metric not in (None, self.metric):
             raise ValueError(
                 f"The thresholds {path} are for {self.metric} distances; {whose} has {metric} "
@@ -211,29 +195,8 @@ def find_thresholds(
 
     Thresholds that are found, not given, are passed over if they are for another metric, with a
     warning, or for embeddings of another dimension, such as whole ones where prefixes are searched.
-
-    Args:
-        thresholds: `Thresholds`, or their file; `None` looks for `thresholds.json`.
-        model: the model of the distances, `None` if it is unknown.
-        run: run folder of the model, or the folder of the index.
-        index: the searched index; `None` means the embeddings of the run.
-        metric: the distance without an index, "euclidean" or "cosine"; `None` takes thresholds of
-            any metric, which they name.
-
-    Returns:
-        The thresholds, or `None` if there are none.
-
-    Raises:
-        FileNotFoundError: if the given file does not exist.
-        ValueError: if a file is damaged, the thresholds are those of another model, or given ones
-            are for another metric or dimension.
-
-    Example:
-        >>> from gsp_tf.search import RunModel
-        >>> find_thresholds(None, RunModel("no/such/run").info, "no/such/run")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+    `metric` is that of the run's embeddings, without an index; with `None`, any will do. Thresholds
+    of another model are refused.
     """
     whose, dim = f"the run {run}", None
     places = [Path(run) / NAME]
@@ -318,9 +281,7 @@ def calibrate(
             ...
         FileNotFoundError: no/such/run does not exist.
     """
-    if not isinstance(source, Embeddings):
-        source = Embeddings.read(source, split="validation" if runs.is_run(source) else None)
-    source = source.labelled(seed=seed)
+    source = read_labelled(source, seed=seed)
     class_names, labels = source.classes
     metric = metric or source.metric or "euclidean"
     pairs = PairDistances(source.vectors, labels, metric, seed)
@@ -368,20 +329,7 @@ def calibrate(
 
 
 def thresholds_path(source: Embeddings) -> Path:
-    """The file of the thresholds of a source: in its folder, or beside its file.
-
-    Args:
-        source: the embeddings that were calibrated on.
-
-    Raises:
-        ValueError: if they are arrays, which have no folder.
-
-    Example:
-        >>> thresholds_path(Embeddings.from_arrays(np.eye(2), name="the arrays"))
-        Traceback (most recent call last):
-            ...
-        ValueError: the arrays has no folder for the thresholds; name a file (out).
-    """
+    """The file of the thresholds of a source: in its folder, or beside its file."""
     path = source.path
     if path is None:
         raise ValueError(f"{source.name} has no folder for the thresholds; name a file (out).")

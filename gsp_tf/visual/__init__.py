@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.visual._index_figure import IndexPoint, index_curve
+    from gsp_tf.visual._index_figure import index_curve
     from gsp_tf.visual._matches import draw_matches
     from gsp_tf.visual._pages import (
         TILE_PIXELS,
-        GallerySection,
-        Picture,
         Tile,
         array_tile,
         enlarged,

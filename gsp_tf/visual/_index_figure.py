@@ -1,7 +1,7 @@
 """What indexes find and cost, as a figure."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
@@ -9,18 +9,8 @@ from matplotlib.ticker import LogLocator, NullLocator
 from gsp_tf.visual._style import INK, class_style
 
 
-class IndexPoint(NamedTuple):
-    """An index on the figure of `index_curve`."""
-
-    name: str
-    recall: float
-    memory_bytes: float
-    milliseconds: float
-    is_on_curve: bool
-
-
-def index_curve(points: Sequence[IndexPoint], title: str) -> Figure:
-    """Draws the recall of indexes against their memory and against the time of a query.
+def index_curve(indexes: Sequence[Any], title: str) -> Figure:
+    """Draws the recall of the indexes of a comparison against their memory and time of a query.
 
     Filled points are on the Pareto curve: no other index is as good in recall, memory and time, and
     better in one of them.
@@ -34,11 +24,11 @@ def index_curve(points: Sequence[IndexPoint], title: str) -> Figure:
         ("bytes per vector in memory", "milliseconds per query, one thread"),
         strict=True,
     ):
-        for position, point in enumerate(points):
+        for position, point in enumerate(indexes):
             color, marker = class_style(position)
             ax.scatter(
                 getattr(point, name),
-                100 * point.recall,
+                100 * point.recall_at_10,
                 s=64,
                 marker=marker,
                 edgecolors=color,

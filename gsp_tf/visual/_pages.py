@@ -5,7 +5,7 @@ import functools
 import io
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jinja2
 import matplotlib
@@ -120,60 +120,31 @@ def write_page(path: PathLike, template: str, **values: object) -> Path:
     return Path(path)
 
 
-class Picture(NamedTuple):
-    """A picture on a page."""
-
-    path: str
-    caption: str
-    detail: str = ""  # a line below the caption
-    is_marked: bool = False  # with a frame
-
-
-class GallerySection(NamedTuple):
-    """A section of pictures."""
-
-    heading: str
-    hint: str  # below the heading
-    pictures: Iterable[Picture]  # made when the section is written
-
-
 def write_gallery_page(
     path: PathLike,
     title: str,
     summary: str,
-    sections: Iterable[GallerySection],
+    sections: Iterable[tuple[str, str, Iterable[tuple[str, str, str, bool]]]],
     tile: Callable[[PathLike], Tile],
     total: int,
 ) -> Path:
     """Writes one HTML page with sections of pictures; it loads nothing from elsewhere.
 
-    Pictures are made and written one at a time, by the function `tile` from a path. The number of
-    sections, `total`, is for the progress bar. Returns the path of the page.
+    A section is a heading, a hint and pictures: a path, a caption, a line below it, and whether the
+    picture has a frame. Pictures are made and written one at a time, by the function `tile` from a
+    path. The number of sections, `total`, is for the progress bar. Returns the path of the page.
     """
 
     def shown():
-        for section in show_progress(sections, "Writing the page", total):
-            pictures = ((one, tile(one.path)) for one in section.pictures)
-            yield section._replace(pictures=pictures)
+        for heading, hint, pictures in show_progress(sections, "Writing the page", total):
+            yield heading, hint, ((tile(path), *texts) for path, *texts in pictures)
 
     return write_page(path, "gallery.html", title=title, summary=summary, sections=shown())
 
 
-class _Neighbour(NamedTuple):
-    """A neighbour on the page."""
-
-    rank: int
-    distance: float
-    label: str | None
-    path: str
-    decision: str | None = None  # such as "match"
-    cost: float | None = None  # that gave the order
-    is_query: bool = False  # whether it is the query's own file
-
-
 def write_search_page(
     path: PathLike,
-    searches: Sequence[tuple[PathLike, Sequence[tuple]]],
+    searches: Sequence[tuple[PathLike, Sequence[Any]]],
     summary: str,
     hint: str,
     tile: Callable[[PathLike], Tile],
@@ -185,8 +156,8 @@ def write_search_page(
 
     Args:
         path: file to write; an existing file is replaced in one step.
-        searches: pairs of a query's path and its neighbours, each the fields of `_Neighbour`. The
-            decision about the first other file is also shown with the query.
+        searches: pairs of a query's path and its neighbours, as `gsp_tf.search.search` finds them.
+            The decision about the first other file is also shown with the query.
         summary: line below the heading that says what was searched.
         hint: line above the neighbours that explains the distances.
         tile: function from a path to its picture.
@@ -196,7 +167,7 @@ def write_search_page(
     Returns:
         The path of the page.
     """
-    found = [(query, [_Neighbour(*one) for one in of[:_MOST]], len(of)) for query, of in searches]
+    found = [(query, of[:_MOST], len(of)) for query, of in searches]
     files = [file for query, of, _ in found for file in (query, *(one.path for one in of))]
     tiles = map(tile, show_progress(files, "Writing the page", len(files)))
     return write_page(

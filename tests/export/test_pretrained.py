@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 import gsp_tf
-from gsp_tf.export import ExportMetadata, verify_export
+from gsp_tf.export import verify_export
 from gsp_tf.export._model_card import model_card
-from gsp_tf.export.metadata import public_recipe
+from gsp_tf.export.metadata import ExportMetadata, public_recipe
 from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.recipe import (
     BackboneRecipe,

@@ -325,7 +325,7 @@ def test_generalized_max_pooling_is_served_by_litert(make_run, tmp_path, images)
     folder = make_run("--pooling.name", "generalized_max")
     out = export_run(folder.path, "litert", tmp_path / "out")
     expected = folder.learner(compile=False).embedder(images, training=False)
-    served = runs.read_litert(out)(images)["embedding"]
+    served = runs._read_litert(out)(images)["embedding"]
     np.testing.assert_allclose(served, expected, rtol=0, atol=LIMIT)
 
 

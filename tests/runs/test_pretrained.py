@@ -31,8 +31,8 @@ from gsp_tf.runs import (
 from gsp_tf.runs._evaluation import embed_test_images, kept_embeddings
 from gsp_tf.search import EmbeddingsFolder, Index, RunModel
 from gsp_tf.search import collection as workers
+from gsp_tf.search._tables import vectors_of
 from gsp_tf.search.explore import server
-from gsp_tf.search.tables import vectors_of
 from gsp_tf.training import embed
 
 SMALL = ["--data.image_size", "32", "--training.epochs", "2", "--training.steps_per_epoch", "2"]

@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, edit_recipe, random_embeddings, write_embeddings
 
-from gsp_tf.export import ExportMetadata, export_run, save_pretrained
+from gsp_tf.export import export_run, save_pretrained
+from gsp_tf.export.metadata import ExportMetadata
 from gsp_tf.runs import RunFolder, fingerprint, load_splits
 from gsp_tf.search import (
     Embeddings,
@@ -128,7 +129,7 @@ def test_thresholds_of_another_model_are_refused(calibrated, images, tmp_path):
     with pytest.raises(ValueError, match="for cosine distances; the index .* euclidean"):
         search(run, query, thresholds=path)
     edit_json(path, model=None, metric="euclidean")
-    with pytest.raises(ValueError, match="embeddings of an unknown model"):
+    with pytest.raises(ValueError, match="one of them does not say which model"):
         search(run, query)
     with pytest.raises(FileNotFoundError, match="gone.json does not exist"):
         search(run, query, thresholds=tmp_path / "gone.json")

@@ -19,7 +19,6 @@ from gsp_tf.recipe import Recipe, recipe_values, resolved
 from gsp_tf.runs import RunFolder
 from gsp_tf.search import (
     Embeddings,
-    EmbeddingsFolder,
     Index,
     Thresholds,
     build_index,
@@ -27,7 +26,8 @@ from gsp_tf.search import (
     change_index,
     verify_index,
 )
-from gsp_tf.search.tables import ImageTable, token_columns, vectors_of
+from gsp_tf.search._embedded import EmbeddingsFolder
+from gsp_tf.search._tables import ImageTable, token_columns, vectors_of
 from gsp_tf.training import Checkpoint, MetricLearner
 
 COUNT = 300

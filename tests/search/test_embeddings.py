@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, random_embeddings, write_embeddings
 
-from gsp_tf.search import ConditionError, Embeddings, RunModel, build_index
-from gsp_tf.search.collection import Collection
-from gsp_tf.search.tables import ImageTable
+from gsp_tf.search import Embeddings, RunModel, build_index
+from gsp_tf.search._tables import ImageTable
+from gsp_tf.search.collection import _Collection
+from gsp_tf.search.index._where import ConditionError
 
 COUNT = 1500
 LABELS = [None if row % 5 == 0 else f"class {row % 3}" for row in range(COUNT)]
@@ -216,7 +217,7 @@ def blocks_of(path):
 
 
 def batches_of(path):
-    return list(Collection(path).batches(0, 10**6, 1024))
+    return list(_Collection(path).batches(0, 10**6, 1024))
 
 
 @pytest.mark.parametrize("read", [blocks_of, ImageTable, batches_of])

@@ -9,7 +9,8 @@ from faults import kill_while_writing, largest_file
 
 from gsp_tf.cli import main
 from gsp_tf.export import verify_export
-from gsp_tf.search import EmbeddingsFolder, verify_index
+from gsp_tf.search import verify_index
+from gsp_tf.search._embedded import EmbeddingsFolder
 
 
 def is_page(path):

@@ -21,7 +21,8 @@ from gsp_tf.evaluation import (
     retrieval_metrics,
     verification_metrics,
 )
-from gsp_tf.search import ImageTable, build_index, ranked_images
+from gsp_tf.search import build_index, ranked_images
+from gsp_tf.search._tables import ImageTable
 
 pytestmark = pytest.mark.tensorflow
 

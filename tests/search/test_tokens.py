@@ -11,17 +11,17 @@ from gsp_tf.evaluation import match_tokens, reranking_metrics
 from gsp_tf.runs import RunFolder, TokenModel, load_splits
 from gsp_tf.search import (
     Embeddings,
-    EmbeddingsFolder,
     Index,
     RunModel,
     build_index,
     calibrate,
     change_index,
     embed_images,
-    explain_neighbours,
     ranked_images,
     search,
 )
+from gsp_tf.search._embedded import EmbeddingsFolder
+from gsp_tf.search.pages import _explained
 
 pytestmark = pytest.mark.tensorflow
 
@@ -201,10 +201,10 @@ def test_rank_compares_the_images_of_a_run_with_a_gallery(searched, labelled, tm
 def test_the_page_shows_what_the_neighbours_have_in_common(searched, tmp_path, capsys):
     run, files, embedded = searched
     gone = tmp_path / "gone.png"
-    pictures = explain_neighbours(run, files[0], [files[1], gone])
+    pictures = _explained(RunModel(run), files[0], [files[1], gone])
     assert pictures[0].shape == (320, 680, 3) and pictures[1] is None
     with pytest.raises(ValueError, match="gone.png"):
-        explain_neighbours(run, gone, files[:1])
+        _explained(RunModel(run), gone, files[:1])
     index, page = build_index(embedded, tmp_path / "index"), tmp_path / "page.html"
     arguments = "search", run, files[1], "--index", index.path, "--k", 2
     assert run_command(*arguments, "--html", page, "--why") == 0

@@ -5,7 +5,8 @@ import pytest
 from PIL import Image
 
 from gsp_tf.data import read_image
-from gsp_tf.search import image_tile
+from gsp_tf.search import Neighbour
+from gsp_tf.search.pages import image_tile
 from gsp_tf.visual import write_search_page
 
 
@@ -21,6 +22,7 @@ def write(tmp_path):
     """Function that gives the page of some searches."""
 
     def text(searches, summary="", hint="", tile=image_tile):
+        searches = [(query, [Neighbour(*one, id=0) for one in found]) for query, found in searches]
         page = write_search_page(tmp_path / "p.html", searches, summary, hint, tile)
         return page.read_text("utf-8")
 

@@ -16,11 +16,11 @@ from gsp_tf._files import advising, locked
 from gsp_tf._metadata import Metadata, ModelInfo, check_same_model
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe import Recipe
-from gsp_tf.search.embed import FILE_COLUMNS, ListedImage, embed_shard, file_columns, list_images
-from gsp_tf.search.embedded import EmbeddingsFolder
+from gsp_tf.search._embedded import EmbeddingsFolder
+from gsp_tf.search._tables import as_text, vectors_of
+from gsp_tf.search.embed import FILE_COLUMNS, ListedImage, embed_files, file_columns, list_images
 from gsp_tf.search.embedder import RunModel
 from gsp_tf.search.embeddings import Embeddings, holds_embeddings
-from gsp_tf.search.tables import as_text, vectors_of
 
 _SHARD = 1024
 
@@ -59,7 +59,7 @@ def embed_and_keep(
         total = -(-len(new) // _SHARD)
         for part in range(total):
             images = [ListedImage(name, None) for name in new[part * _SHARD :][:_SHARD]]
-            shard, corrupt = embed_shard(model, images, f"Embedding, part {part + 1} of {total}", 0)
+            shard, corrupt = embed_files(model, images, f"Embedding, part {part + 1} of {total}")
             problems |= corrupt
             if len(shard):
                 folder.write_shard(number, shard)
@@ -137,22 +137,21 @@ def read_images(
         raise ValueError("Name a folder of images, a run, an index or a file of embeddings.")
     if run is None:
         run = next(filter(runs.is_run, sources), None)
-    listings, read = zip(*(_part(Path(source)) for source in sources), strict=True)
+    parts = [_part(Path(source)) for source in sources]
     model = None if run is None else RunModel(run)
-    info = _common_model(sources, read, model)
-    metrics = sorted({part.metric for part in read if part is not None} - {None})
+    info = _common_model(sources, parts, model)
+    metrics = sorted({part.read.metric for part in parts if part.read is not None} - {None})
     if len(metrics) > 1:
         raise ValueError(f"{listed(sources)} differ in their metric: {listed(metrics)}.")
-    paths = [listing.paths for listing in listings]
-    found, problems, num_new = [None if part is None else part.vectors for part in read], {}, None
-    if model is not None and None in read:
-        files = [name for part, of in zip(read, paths, strict=True) if part is None for name in of]
-        files = list(dict.fromkeys(files))
+    found = [None if part.read is None else part.read.vectors for part in parts]
+    files = list(dict.fromkeys(name for p in parts if p.read is None for name in p.paths))
+    problems, num_new = {}, None
+    if model is not None and None in [part.read for part in parts]:
         kept, problems, num_new = embed_and_keep(model, files, out / "embedded")
         rows = {name: row for row, name in enumerate(files)}
-        for number, names in enumerate(paths):
-            if found[number] is None:
-                found[number] = kept[[rows[name] for name in names]]
+        for number, part in enumerate(parts):
+            if part.read is None:
+                found[number] = kept[[rows[name] for name in part.paths]]
     without = [str(s) for s, vectors in zip(sources, found, strict=True) if vectors is None]
     if without and len(without) < len(sources):
         raise ValueError(
@@ -165,31 +164,32 @@ def read_images(
             dims = ", ".join(str(vectors.shape[1]) for vectors in found)
             raise ValueError(f"{listed(sources)} have embeddings of different dimensions: {dims}.")
         embeddings = found[0] if len(found) == 1 else np.concatenate(found)
-    names = np.array([name for of in paths for name in of])
-    labels = [label for listing in listings for label in listing.labels]
-    sets = _sets(sources, listings) if splits is None else _sets_of(splits, names)
+    names = np.array([name for part in parts for name in part.paths])
+    labels = [label for part in parts for label in part.labels]
+    sets = _sets(sources, parts) if splits is None else _sets_of(splits, names)
     metric = metrics[0] if metrics else "euclidean"
     return ImagesToClean(names, labels, sets, embeddings, metric, info, problems, num_new, model)
 
 
 def _part(path):
-    """The images of a source, and its embeddings, `None` where they must be computed."""
+    """The images of a source."""
     if runs.is_run(path):
-        return _of_recipe(RunModel(path).recipe, f"the run {path}"), None
+        return _of_recipe(RunModel(path).recipe, f"the run {path}")
     if path.exists() and not holds_embeddings(path):
         images = list_images([path])
-        return _Listing([image.path for image in images], [image.label for image in images]), None
+        return _Part([image.path for image in images], [image.label for image in images])
     read = Embeddings.read(path)
     has_sets = _SPLIT in read.table.column_names
-    return _Listing(read.paths, read.labels, read.texts(_SPLIT) if has_sets else None), read
+    return _Part(read.paths, read.labels, read.texts(_SPLIT) if has_sets else None, read)
 
 
-class _Listing(NamedTuple):
-    """Images by name, which need not be Unicode text, as Arrow's texts are."""
+class _Part(NamedTuple):
+    """Images by name, which need not be Unicode text, and embeddings that need no model."""
 
     paths: list[str]
     labels: list[str | None]
     sets: Sequence[str] | None = None
+    read: Embeddings | None = None
 
 
 def _of_recipe(recipe, whose):
@@ -205,14 +205,14 @@ def _of_recipe(recipe, whose):
         has_classes = "unlabelled" not in (name, local.name)
         labels += [images.class_names[label] if has_classes else None for label in images.labels]
         of += [name] * len(images)
-    return _Listing(names, labels, of)
+    return _Part(names, labels, of)
 
 
-def _sets(sources, listings):
+def _sets(sources, parts):
     """The set of each image: its split, else its source if there are several."""
-    if len(listings) == 1 and listings[0].sets is None:
+    if len(parts) == 1 and parts[0].sets is None:
         return None
-    both = zip(sources, listings, strict=True)
+    both = zip(sources, parts, strict=True)
     return np.concatenate(
         [np.full(len(of.paths), str(s)) if of.sets is None else of.sets for s, of in both]
     )
@@ -228,15 +228,16 @@ def _sets_of(recipe, names):
     return sets
 
 
-def _common_model(sources, read, model):
+def _common_model(sources, parts, model):
     """The model of all embeddings, `None` if it is unknown."""
     known = [] if model is None else [(str(model.folder.path), model.info)]
-    for source, part in zip(sources, read, strict=True):
-        if part is not None and part.model is not None:
-            known.append((str(source), part.model))
-        elif part is not None and model is not None:
-            raise ValueError(f"{source} does not say which model made its embeddings.")
+    read = [
+        (str(s), p.read.model) for s, p in zip(sources, parts, strict=True) if p.read is not None
+    ]
+    for name, other in read:
+        if other is None and model is not None:
+            raise ValueError(f"{name} does not say which model made its embeddings.")
+    known += [(name, other) for name, other in read if other is not None]
     for name, other in known[1:]:
         check_same_model(other, known[0][1], f"{name} and {known[0][0]}")
-    is_known = all(part is None or part.model is not None for part in read)
-    return known[0][1] if known and is_known else None
+    return known[0][1] if known and None not in [other for _, other in read] else None

@@ -1,75 +1,105 @@
 """Duplicates among images, and those that training and test share."""
 
+import functools
+import io
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
+from PIL import Image, ImageEnhance, ImageOps
 
-from gsp_tf._console import show_progress
+from gsp_tf._console import counted, show_progress
 from gsp_tf._files import locked
-from gsp_tf._metadata import check_same_model
+from gsp_tf._integers import checked_seed
+from gsp_tf._metadata import Metadata, ModelInfo, check_same_model
 from gsp_tf._typing import PathLike
-from gsp_tf.data import UnreadableImageError, identical_files, image_size, shared_images
-from gsp_tf.evaluation import distances_of_pairs, joined_groups, near_duplicate_groups
+from gsp_tf.data import (
+    UnreadableImageError,
+    identical_files,
+    image_size,
+    read_image,
+    shared_images,
+)
+from gsp_tf.evaluation import (
+    ExactSearch,
+    distances_of_pairs,
+    joined_groups,
+    near_duplicate_groups,
+    truncated,
+)
 from gsp_tf.recipe import Recipe
+from gsp_tf.search._tables import write_table
 from gsp_tf.search.cleaning._images import ImagesToClean, read_images
-from gsp_tf.search.cleaning._pages import ordered_rows, write_duplicates_page
-from gsp_tf.search.cleaning.altered_copies import DuplicateDistance, calibrate_on_copies
-from gsp_tf.search.tables import write_table
+from gsp_tf.search.embedder import RunModel
+from gsp_tf.search.pages import image_tile
 from gsp_tf.search.thresholds import Thresholds
+from gsp_tf.visual import write_gallery_page
+
+_MOST_GROUPS = 200
+_MOST_PICTURES = 24
+_QUALITY = 50
+_CROP = 0.05
+_BRIGHTNESS = 1.2
+_BELOW = 1e-4
+_FEWEST = 20
+_ALTERED = 64
+_READ_AT_ONCE = 32
 
 
-class Duplicates(NamedTuple):
-    """Groups of duplicates among N images.
+def _jpeg(image):
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=_QUALITY)
+    return buffer.getvalue()
 
-    Args:
-        names: texts `(N,)`, absolute paths; names of embeddings without a file.
-        labels: N texts, `None` where unknown.
-        groups: integers `(N,)`, the group of each image, -1 for an image without a duplicate.
-        representatives: integers `(N,)`, for each image of a group the row of its representative,
-            else -1.
-        is_representative: bools `(N,)`, whether the file is that of the representative; of several
-            names of one file, none is a copy of another.
-        is_identical: bools `(N,)`, whether the file has the same bytes as its representative.
-        distances: floats `(N,)` from the representative, NaN if there are no embeddings.
-        sets: texts `(N,)`, the split or source of each image; `None` if there is only one.
-        shared: dict from two sets to the rows of the images in each that have one of their group in
-            the other, as `shared_images` gives it.
-        distance: distance up to which two images are near duplicates; `None` if only identical
-            files were found.
-        recall: share of the near pairs that the search found, measured with some images.
-        problems: dict from files that cannot be read to the reason.
-        num_new: number of images that were embedded; `None` without a model.
-        measured: the distance as altered copies give it; `None` if it was given.
-        measured_in: the file that an earlier call wrote the measured distance to; `None` if this
-            call measured it, or it was given.
-        table: the CSV or Parquet file.
-        page: the HTML file.
 
-    Example:
-        >>> Duplicates._fields[:2]
-        ('names', 'labels')
-    """
+_JPEG = {"JPEG of quality 50": _jpeg}
+_OTHERS = {
+    "half the size": lambda image: image.resize([max(1, side // 2) for side in image.size]),
+    "20 % brighter": lambda image: ImageEnhance.Brightness(image).enhance(_BRIGHTNESS),
+    "cropped by 5 % on each side": lambda image: ImageOps.crop(image, int(_CROP * min(image.size))),
+    "mirrored": ImageOps.mirror,
+}
 
-    names: np.ndarray
+
+@dataclass(frozen=True)
+class _DuplicateDistance(Metadata):
+    """The distance of near duplicates, and what it finds; the contents of `distance.json`."""
+
+    format: ClassVar[str] = "gsp_tf duplicate distance"
+    format_version: ClassVar[int] = 2
+    again: ClassVar[str] = "Remove it; gsp-tf dedup measures the distance again."
+    model: ModelInfo
+    dim: int  # of the embeddings, those of the model or prefixes
+    distance: float  # Euclidean, up to which two images are near duplicates
+    false_share: float  # accepted share of images without a duplicate that are near another one
+    images: int  # that it was measured on, each with its JPEG copy
+    found: dict[str, float]  # share of altered copies that it finds, by alteration
+
+
+class _Duplicates(NamedTuple):
+    """Groups of duplicates among N images."""
+
+    names: np.ndarray  # absolute paths; names of embeddings without a file
     labels: list[str | None]
-    groups: np.ndarray
-    representatives: np.ndarray
-    is_representative: np.ndarray
-    is_identical: np.ndarray
-    distances: np.ndarray
-    sets: np.ndarray | None
-    shared: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]
-    distance: float | None
-    recall: float
-    problems: dict[str, str]
-    num_new: int | None
-    measured: DuplicateDistance | None
-    measured_in: Path | None
+    groups: np.ndarray  # -1 for an image without a duplicate
+    representatives: np.ndarray  # the row of that of each image of a group, else -1
+    is_representative: np.ndarray  # of several names of one file, none is a copy of another
+    is_identical: np.ndarray  # whether the file has the same bytes as its representative
+    distances: np.ndarray  # from the representative; NaN without embeddings
+    sets: np.ndarray | None  # the split or source of each image, if there are several
+    shared: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]  # as `shared_images` gives it
+    distance: float | None  # of near duplicates; `None` if only identical files were found
+    recall: float  # share of the near pairs that the search found
+    problems: dict[str, str]  # from files that cannot be read to the reason
+    num_new: int | None  # number of images that were embedded; `None` without a model
+    measured: _DuplicateDistance | None  # `None` if the distance was given
+    measured_in: Path | None  # the file of an earlier call that measured it
     table: Path
     page: Path
 
@@ -97,7 +127,7 @@ def find_duplicates(
     splits: Recipe | None = None,
     table: Literal["csv", "parquet"] = "csv",
     seed: int = 0,
-) -> Duplicates:
+) -> _Duplicates:
     """Finds identical files and near duplicates, and writes a table and a page of them.
 
     Files with the same bytes are found without a model. Near duplicates are connected by pairs of
@@ -116,14 +146,19 @@ def find_duplicates(
         run: run folder of the model that embeds images; `None` means that of the sources, if one is
             a run.
         distance: distance of near duplicates; `None` takes the thresholds.
-        thresholds: `Thresholds` or their file; `None` measures the distance with
-            `calibrate_on_copies`, which needs a run, and keeps it in `out` for later calls.
+        thresholds: `Thresholds` or their file; `None` measures on altered copies of some images up
+            to which distance only 1 % of the images without a duplicate are near another one. This
+            needs a run, and `out` keeps the distance for later calls.
         splits: recipe whose splits are the sets.
         table: format of the table.
         seed: seed of the samples.
 
     Returns:
-        `Duplicates`.
+        The groups, with these attributes for N images: `names` and `labels`; `groups`, the group of
+        each image, -1 without a duplicate; `representatives`, rows of the images to keep;
+        `is_identical`; `distances` from the representative; `sets` and what they `shared`; the
+        `distance` and the `recall` of the search; `problems` of unreadable files; and the files
+        `table` and `page`.
 
     Raises:
         BlockingIOError: if another process is writing the folder.
@@ -163,7 +198,7 @@ def find_duplicates(
         of_group = zip(images.names, groups >= 0, strict=True)
         files = np.array([os.path.realpath(name) if one else name for name, one in of_group])
         best = _representatives(images.names, files, groups, sizes)
-        duplicates = Duplicates(
+        duplicates = _Duplicates(
             images.names,
             images.labels,
             groups,
@@ -183,12 +218,12 @@ def find_duplicates(
             out / "duplicates.html",
         )
         write_table(duplicates.table, _columns(duplicates, sizes))
-        write_duplicates_page(duplicates, sizes)
+        _write_page(duplicates, sizes)
     return duplicates
 
 
 def _distance(images, distance, thresholds, out, seed):
-    """The distance of near duplicates, the `DuplicateDistance`, and the file that it is from."""
+    """The distance of near duplicates, the `_DuplicateDistance`, and the file that it is from."""
     if distance is not None:
         return distance, None, None
     if thresholds is not None:
@@ -206,7 +241,7 @@ def _distance(images, distance, thresholds, out, seed):
         )
     kept = out / "distance.json"
     if kept.is_file():
-        measured = DuplicateDistance.read(kept)
+        measured = _DuplicateDistance.read(kept)
         check_same_model(images.run.info, measured.model, f"{images.run.folder.path} and {kept}")
         dim = images.embeddings.shape[1]
         if dim != measured.dim:
@@ -217,7 +252,7 @@ def _distance(images, distance, thresholds, out, seed):
         return measured.distance, measured, kept
     rows = images.readable
     files = images.names[rows].tolist()
-    measured = calibrate_on_copies(images.run, files, images.embeddings_of(rows), seed=seed)
+    measured = _calibrate_on_copies(images.run, files, images.embeddings_of(rows), seed=seed)
     measured.write(kept)
     return measured.distance, measured, None
 
@@ -275,7 +310,7 @@ def _shared(groups, sets):
 
 def _columns(found, sizes):
     """The columns of the table: one row for each image of a group, the representative first."""
-    rows = ordered_rows(found)
+    rows = _ordered_rows(found)
     # A representative is compared with the others: it is identical only if it has a copy.
     copies = np.bincount(found.representatives[rows], found.is_identical[rows], len(found.names))
     has_copy = copies[found.representatives] > 1
@@ -301,3 +336,137 @@ def _columns(found, sizes):
         lists = [json.dumps(sorted(of), ensure_ascii=False) if of else None for of in others]
         columns["shared_with"] = [lists[row] for row in rows]
     return columns
+
+
+def _ordered_rows(found):
+    """The rows of the images in groups, group by group, with the representative first."""
+    rows = np.flatnonzero(found.groups >= 0)
+    is_other = rows != found.representatives[rows]
+    return rows[np.lexsort((found.names[rows], is_other, found.groups[rows]))]
+
+
+def _write_page(found, sizes):
+    """The page: groups that sets share first, then the largest."""
+    members = {}
+    for row in _ordered_rows(found):
+        members.setdefault(found.groups[row], []).append(row)
+    shared = {group for pair in found.shared.values() for group in found.groups[pair[0]].tolist()}
+    order = sorted(members, key=lambda group: (group not in shared, -len(members[group]), group))
+
+    def pictures(rows):
+        for row in rows[:_MOST_PICTURES]:
+            kind = "identical" if found.is_identical[row] else "near"
+            is_best = found.is_representative[row]
+            # Of a path as a set, the last two parts fit in a line.
+            of_set = None if found.sets is None else "/".join(found.sets[row].split("/")[-2:])
+            notes = [found.labels[row], of_set]
+            notes += [f"{sizes[row, 0]} x {sizes[row, 1]}"] if sizes[row, 0] else []
+            if not is_best and np.isfinite(found.distances[row]):
+                notes.append(f"{found.distances[row]:.4f} away")
+            caption = "representative" if is_best else kind
+            yield str(found.names[row]), caption, " · ".join(filter(None, notes)), is_best
+
+    sections = (
+        (
+            f"Group {group}: {len(members[group])} images"
+            + (", in several sets" if group in shared else ""),
+            f"The first {_MOST_PICTURES} are shown."
+            if len(members[group]) > _MOST_PICTURES
+            else "",
+            pictures(members[group]),
+        )
+        for group in order[:_MOST_GROUPS]
+    )
+    of = f"The {_MOST_GROUPS} first of " if len(order) > _MOST_GROUPS else ""
+    near = ""
+    if found.distance is not None:
+        near = f"Near duplicates are at most {found.distance:.4g} apart. "
+    write_gallery_page(
+        found.page,
+        "Duplicates",
+        f"{of}{counted(len(order), 'group')} among {len(found.names):,} images. {near}Groups that "
+        "sets share come first, then the largest. The representative has most pixels.",
+        sections,
+        image_tile,
+        min(len(order), _MOST_GROUPS),
+    )
+
+
+def _calibrate_on_copies(
+    model: RunModel,
+    images: Sequence[str],
+    embeddings: ArrayLike,
+    false_share: float = 0.01,
+    most_images: int = 512,
+    seed: int = 0,
+) -> _DuplicateDistance:
+    """Finds the distance of near duplicates in a collection, with altered copies of some images.
+
+    The distance is the largest at which at most `false_share` of a random sample of the images have
+    another image of the collection up to it. Images with a duplicate must not count here: an image
+    that is nearer to another one than to its own copy saved as a JPEG of quality 50 is left out.
+
+    Of 64 of the images there are four other copies: reduced to half the size, made 20 % brighter,
+    cropped by 5 % on each side, and mirrored. The result says how many of the copies of each kind
+    the distance finds. Embeddings of fewer dimensions than the model has are prefixes, which are
+    normalised (`truncated`).
+    """
+    rows = np.random.default_rng(checked_seed(seed)).permutation(len(images))[:most_images]
+    _check_enough(len(rows), "can be read")
+    embeddings = np.asarray(embeddings)
+    to_jpeg = _to_copies(model, images, embeddings, rows, _JPEG)[:, 0]
+    rows, to_jpeg = rows[np.isfinite(to_jpeg)], to_jpeg[np.isfinite(to_jpeg)]
+    _check_enough(len(rows), "can be read")
+    nearest = ExactSearch(embeddings)(embeddings[rows], 1, rows)[1][:, 0]
+    alone = np.sort(nearest[nearest > to_jpeg])
+    _check_enough(len(alone), "are nearer to their own JPEG copy than to another image")
+    distance = alone[int(false_share * len(alone))] * (1 - _BELOW)
+    to_others = _to_copies(model, images, embeddings, rows[:_ALTERED], _OTHERS)
+    found = [(of <= distance).mean() for of in (to_jpeg, *to_others.T)]
+    return _DuplicateDistance(
+        model.info,
+        embeddings.shape[1],
+        float(distance),
+        false_share,
+        len(rows),
+        dict(zip([*_JPEG, *_OTHERS], map(float, found), strict=True)),
+    )
+
+
+def _to_copies(model, images, embeddings, rows, alterations):
+    """Distances `(n, alterations)` of images from their copies; NaN for unreadable images."""
+    copies = _Copies([images[row] for row in rows], list(alterations.values()), model)
+    found = model.embed_images(copies, "Embedding altered copies").embeddings
+    if embeddings.shape[1] != model.dim:
+        found = truncated(found, embeddings.shape[1])
+    found = found.reshape(len(rows), len(alterations), -1)
+    return np.linalg.norm(found - embeddings[rows, None], axis=-1)
+
+
+class _Copies:
+    """Altered copies of image files, image by image, each made when it is read."""
+
+    def __init__(self, files, alterations, model):
+        side = model.recipe.data.resize or model.recipe.data.image_size
+        self._files, self._alterations = files, alterations
+        channels = model.embedder.input_shape[-1]
+        read = functools.partial(read_image, channels=channels, min_side=2 * side)
+        self._read = functools.lru_cache(_READ_AT_ONCE)(read)
+
+    def __len__(self):
+        return len(self._files) * len(self._alterations)
+
+    def __getitem__(self, number):
+        file, alteration = divmod(number, len(self._alterations))
+        pixels = self._read(self._files[file])
+        image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[..., 0])
+        copy = self._alterations[alteration](image)
+        return copy if isinstance(copy, bytes) else np.asarray(copy).reshape(*copy.size[::-1], -1)
+
+
+def _check_enough(count, what):
+    if count < _FEWEST:
+        raise ValueError(
+            f"Only {count} images {what}, too few to measure how far near duplicates are apart; "
+            f"{_FEWEST} are needed. Give the distance (--distance)."
+        )

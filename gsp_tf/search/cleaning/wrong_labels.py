@@ -9,42 +9,28 @@ import numpy as np
 from gsp_tf._console import counted
 from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
-from gsp_tf.evaluation import LabelVotes, label_votes
+from gsp_tf.evaluation import ExactSearch, LabelVotes, label_votes
+from gsp_tf.search._tables import write_table
 from gsp_tf.search.cleaning._images import read_images
-from gsp_tf.search.cleaning._pages import write_labels_page
-from gsp_tf.search.tables import write_table
+from gsp_tf.search.pages import image_tile
+from gsp_tf.visual import write_gallery_page
+
+_MOST_SHOWN = 200
+_NEIGHBOURS = 4
 
 
-class LabelErrors(NamedTuple):
-    """Images that probably have a wrong label, and the suggested ones.
-
-    Args:
-        names: texts `(N,)`, paths of the images with a label and an embedding.
-        labels: integers `(N,)`, rows of `class_names`.
-        class_names: C texts.
-        votes: `LabelVotes` of these images.
-        ranked: rows of the images whose neighbours disagree, the clearest first.
-        alone: rows of the images that are the only one of their class, which are not judged.
-        problems: dict from files that cannot be read to the reason.
-        num_unlabelled: number of images without a label.
-        num_new: number of images that were embedded; `None` without a model.
-        table: the CSV or Parquet file.
-        page: the HTML file.
-
-    Example:
-        >>> LabelErrors._fields[:2]
-        ('names', 'labels')
-    """
+class _LabelErrors(NamedTuple):
+    """Images with a label and an embedding, of which some labels are probably wrong."""
 
     names: np.ndarray
-    labels: np.ndarray
+    labels: np.ndarray  # rows of `class_names`
     class_names: list[str]
     votes: LabelVotes
-    ranked: np.ndarray
-    alone: np.ndarray
-    problems: dict[str, str]
+    ranked: np.ndarray  # rows of the images whose neighbours disagree, the clearest first
+    alone: np.ndarray  # rows of the only image of a class, which are not judged
+    problems: dict[str, str]  # from files that cannot be read to the reason
     num_unlabelled: int
-    num_new: int | None
+    num_new: int | None  # number of images that were embedded; `None` without a model
     table: Path
     page: Path
 
@@ -56,7 +42,7 @@ def find_label_errors(
     k: int = 10,
     metric: Literal["euclidean", "cosine"] | None = None,
     table: Literal["csv", "parquet"] = "csv",
-) -> LabelErrors:
+) -> _LabelErrors:
     """Finds images whose nearest neighbours have another label, and writes a table and a page.
 
     The images are ranked by the score of `label_votes`. Nothing is changed: whether a label is
@@ -72,7 +58,10 @@ def find_label_errors(
         table: format of the table.
 
     Returns:
-        `LabelErrors`.
+        The images, with these attributes: `names`; `labels`, rows of `class_names`; `votes`, the
+        `LabelVotes`; `ranked`, rows of the images whose neighbours disagree, the clearest first;
+        `alone`, rows of those that are the only one of their class; `problems` of unreadable files;
+        and the files `table` and `page`.
 
     Raises:
         BlockingIOError: if another process is writing the folder.
@@ -104,7 +93,7 @@ def find_label_errors(
         metric = metric or images.metric
         embeddings = images.embeddings_of(rows)
         votes = label_votes(embeddings, labels, min(k, len(rows) - 2), metric)
-        found = LabelErrors(
+        found = _LabelErrors(
             images.names[rows],
             labels,
             class_names.tolist(),
@@ -118,7 +107,7 @@ def find_label_errors(
             out / "label_errors.html",
         )
         write_table(found.table, _columns(found))
-        write_labels_page(found, embeddings, metric)
+        _write_page(found, embeddings, metric)
     return found
 
 
@@ -133,3 +122,41 @@ def _columns(found):
         "label_share": votes.given_shares[rows],
         "suggested_share": votes.suggested_shares[rows],
     }
+
+
+def _write_page(found, embeddings, metric):
+    """The page: the clearest images, each beside its nearest neighbours."""
+    votes, shown = found.votes, found.ranked[:_MOST_SHOWN]
+    neighbours = np.empty((0, 0), int)
+    if len(shown):
+        count = min(_NEIGHBOURS, len(embeddings) - 1)
+        neighbours, _ = ExactSearch(embeddings, metric)(embeddings[shown], count, shown)
+
+    def label(row):
+        return found.class_names[found.labels[row]]
+
+    def pictures(row, others):
+        yield str(found.names[row]), label(row), "this image", True
+        for rank, other in enumerate(others, start=1):
+            yield str(found.names[other]), label(other), f"neighbour {rank}", False
+
+    sections = (
+        (
+            f"{label(row)}, or {found.class_names[votes.suggested[row]]}?",
+            f"Score {votes.scores[row]:.2f}: the suggested label has "
+            f"{100 * votes.suggested_shares[row]:.0f} % of the votes, the given one "
+            f"{100 * votes.given_shares[row]:.0f} %.",
+            pictures(row, others),
+        )
+        for row, others in zip(shown, neighbours, strict=True)
+    )
+    first = f"The {_MOST_SHOWN} clearest of " if len(found.ranked) > _MOST_SHOWN else ""
+    write_gallery_page(
+        found.page,
+        "Label errors",
+        f"{first}{len(found.ranked):,} images of {len(found.names):,} whose nearest neighbours "
+        "have another label. Decide by the pictures: rare views of a class are among them too.",
+        sections,
+        image_tile,
+        len(shown),
+    )

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from gsp_tf.search.explore._model_view import ModelView, View
-from gsp_tf.search.explore._prototype_browser import PrototypeBrowser
+from gsp_tf.search.explore._model_view import ModelView, PrototypeBrowser, View
 from gsp_tf.search.explore._searched import Searched
 from gsp_tf.search.index.neighbours import Neighbour
 from gsp_tf.visual import (

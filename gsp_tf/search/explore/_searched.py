@@ -16,22 +16,12 @@ from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, ImageSet, UnreadableImageError, find_unreadable
 from gsp_tf.evaluation import ExactSearch
 from gsp_tf.runs import Run, load_splits, reason
-from gsp_tf.search import (
-    ConditionError,
-    EmbeddingsFolder,
-    Index,
-    RunModel,
-    Thresholds,
-    find_thresholds,
-    image_tile,
-    is_index,
-    open_index,
-    rows_where,
-)
+from gsp_tf.search import Index, RunModel, Thresholds, find_thresholds, is_index, open_index
+from gsp_tf.search._embedded import EmbeddingsFolder
+from gsp_tf.search.index._where import ConditionError, rows_where
 from gsp_tf.search.index.neighbours import Neighbour, in_order
+from gsp_tf.search.pages import image_tile
 from gsp_tf.visual import Tile, array_tile
-
-_BLOCK = 100_000  # labels in memory at a time
 
 
 class Sample(NamedTuple):
@@ -44,27 +34,26 @@ class Sample(NamedTuple):
     labels: list[str | None]
 
 
-class IndexedImages:
-    """The images of an index; raises `ValueError` if it is empty or of another model."""
+class Searched:
+    """Images to search, by their ids."""
 
-    def __init__(self, model: RunModel, index: Index, thresholds: Thresholds | PathLike | None):
-        index.check_model(model)
-        self.thresholds = find_thresholds(thresholds, model.info, model.folder.path, index)
-        index.check_k(1)
-        self._index = index
-        self._channels = model.embedder.input_shape[-1]
-        self.summary = f"{counted(len(index), 'image')} in {Path(*index.path.parts[-2:])}"
-        self.distance = index.distance_name
-        self.columns = [name for name in index.columns if name != "id"]
-        shown = {name: index.column(name, index.ids) for name in self.columns}
-        shown["path"] = pc.replace_substring_regex(shown["path"], r"^(?s:.*)[/\\]", "")
-        self._shown = pa.table(shown)  # visitors must not learn the folders of the machine
-        blocks = np.array_split(index.ids, 1 + len(index) // _BLOCK)
-        classes = {label for ids in blocks for label in index.labels(ids)}
-        self.num_classes = len(classes - {None})
+    ids: np.ndarray
+    summary: str
+    thresholds: Thresholds | None = None
+    columns: Sequence[str] = ()  # that a condition may name
 
     def __len__(self) -> int:
-        return len(self._index)
+        return len(self.ids)
+
+    def sample(self, count: int) -> Sample:
+        """At most `count` random images, in their order."""
+        ids = self.ids
+        if len(ids) > count:
+            ids = np.sort(np.random.default_rng(0).choice(ids, count, replace=False))
+        return self._sample(ids)
+
+    def images(self, found: list[Neighbour]) -> Sample:
+        return self._sample(np.array([one.id for one in found]))
 
     def nearest(
         self,
@@ -79,30 +68,62 @@ class IndexedImages:
         The image with the number `own` is left out, and files with the bytes `content` are marked.
         """
         excluded = [] if own is None else [own]
-        matching = None
-        if where is not None:
-            met = np.asarray(rows_where(self._shown, where))
-            matching = np.setdiff1d(self._index.ids[met], excluded)
+        matching = None if where is None else np.setdiff1d(self._matching(where), excluded)
         k = min(k, len(self) - len(excluded) if matching is None else len(matching))
         if not k and where is not None:
             raise ConditionError(f"No other image meets the condition {where[:200]!r}.")
         if not k:
             return []
-        ids, distances = self._index.search(embedding, k, excluded, matching)
-        described = self._index.labels(ids[0]), self._index.paths(ids[0])
-        found = in_order(self.thresholds, ids[0], distances[0], *described)
-        return [one._replace(is_query=_holds(one.path, content)) for one in found]
+        (ids,), (distances,) = self._search(embedding, k, excluded, matching)
+        files = self._files(ids)
+        found = in_order(self.thresholds, ids, distances, self._labels(ids), self._names(ids))
+        return [
+            one._replace(is_query=_holds(file, content))
+            for one, file in zip(found, files, strict=True)
+        ]
+
+
+class NoImages(Searched):
+    """No images, and why: there is no index, and the test images cannot be loaded."""
+
+    ids = np.arange(0)
+
+    def __init__(self, why: str):
+        self.summary = (
+            "There are no images to search: the run has no index, and its test images cannot be "
+            f"loaded ({why}). Embed images with gsp-tf embed, make an index of them with gsp-tf "
+            "index, and start gsp-tf explore again."
+        )
+
+    def _sample(self, ids):
+        return Sample((), ids, ids, [], [])
+
+
+class IndexedImages(Searched):
+    """The images of an index; raises `ValueError` if it is empty or of another model."""
+
+    def __init__(self, model: RunModel, index: Index, thresholds: Thresholds | PathLike | None):
+        index.check_model(model)
+        self.thresholds = find_thresholds(thresholds, model.info, model.folder.path, index)
+        index.check_k(1)
+        self._index, self.ids, self._search = index, index.ids, index.search
+        self._labels, self._names, self._files = index.labels, index.paths, index.paths
+        self._channels = model.embedder.input_shape[-1]
+        self.summary = f"{counted(len(index), 'image')} in {Path(*index.path.parts[-2:])}"
+        self.distance = index.distance_name
+        self.columns = [name for name in index.columns if name != "id"]
+        shown = {name: index.column(name, index.ids) for name in self.columns}
+        shown["path"] = pc.replace_substring_regex(shown["path"], r"^(?s:.*)[/\\]", "")
+        self._shown = pa.table(shown)  # visitors must not learn the folders of the machine
+        self.num_classes = len(pc.unique(shown["label"].drop_null()))
 
     def tile(self, found: Neighbour) -> Tile:
         return image_tile(found.path)
 
-    def images(self, found: list[Neighbour]) -> Sample:
-        return self._readable(np.array([one.id for one in found]))
+    def _matching(self, where):
+        return self.ids[np.asarray(rows_where(self._shown, where))]
 
-    def sample(self, count: int) -> Sample:
-        return self._readable(_at_most(self._index.ids, count))
-
-    def _readable(self, ids):
+    def _sample(self, ids):
         paths, labels = self._index.paths(ids), self._index.labels(ids)
         unreadable = {error.path for error in find_unreadable(paths)}
         kept = [i for i, path in enumerate(paths) if path not in unreadable]
@@ -111,12 +132,11 @@ class IndexedImages:
         return Sample(images, np.arange(len(paths)), ids[kept], list(map(file_name, paths)), labels)
 
 
-class TestImages:
+class TestImages(Searched):
     """The test images of a run, or its gallery, with the embeddings kept by its evaluation."""
 
     __test__ = False  # pytest would collect it as a test
     distance = "Euclidean distance"
-    columns = ()
 
     def __init__(self, model: RunModel, thresholds: Thresholds | None):
         self.thresholds = thresholds
@@ -128,77 +148,32 @@ class TestImages:
         kind, embeddings = "test", embedded.queries
         if embedded.references is not None:
             kind, embeddings = "gallery", embedded.references
-        self._search = ExactSearch(embeddings)
+        self.ids, self._exact = np.arange(len(self._images)), ExactSearch(embeddings)
         self.num_classes = len(np.unique(self._images.labels))
         self.summary = f"{counted(len(self), f'{kind} image')} of the run"
-
-    def __len__(self) -> int:
-        return len(self._images)
-
-    def nearest(
-        self,
-        embedding: np.ndarray,
-        k: int,
-        where: str | None = None,
-        own: int | None = None,
-        content: bytes | None = None,
-    ) -> list[Neighbour]:
-        """As for an index; the images have no columns for conditions."""
-        if where is not None:
-            raise ConditionError(
-                "Conditions are for an index with metadata; these are test images."
-            )
-        excluded = None if own is None else [own]
-        k = min(k, len(self) - (own is not None))
-        (indices,), (distances,) = self._search(embedding, k, excluded) if k else ([()], [()])
-        paths = getattr(self._images, "paths", None)
-        described = self._labels(indices), self._names(indices)
-        found = in_order(self.thresholds, indices, distances, *described)
-        if paths is None:
-            return found
-        return [one._replace(is_query=_holds(paths[one.id], content)) for one in found]
 
     def tile(self, found: Neighbour) -> Tile:
         return array_tile(self._images.image(found.id), found.path)
 
-    def images(self, found: list[Neighbour]) -> Sample:
-        return self._sample(np.array([one.id for one in found]))
+    def _matching(self, where):
+        raise ConditionError("Conditions are for an index with metadata; these are test images.")
 
-    def sample(self, count: int) -> Sample:
-        return self._sample(_at_most(np.arange(len(self)), count))
+    def _search(self, embedding, k, excluded, _):
+        return self._exact(embedding, k, excluded or None)
 
-    def _sample(self, indices):
-        return Sample(self._images, indices, indices, self._names(indices), self._labels(indices))
+    def _sample(self, ids):
+        return Sample(self._images, ids, ids, self._names(ids), self._labels(ids))
 
-    def _names(self, indices):
+    def _files(self, ids):
         paths = getattr(self._images, "paths", None)
-        return [f"image {i}" if paths is None else file_name(paths[i]) for i in indices]
+        return [None if paths is None else paths[i] for i in ids]
 
-    def _labels(self, indices):
-        return [self._images.class_names[self._images.labels[i]] for i in indices]
+    def _names(self, ids):
+        files = zip(ids, self._files(ids), strict=True)
+        return [f"image {i}" if file is None else file_name(file) for i, file in files]
 
-
-class NoImages:
-    """No images, and why: there is no index, and the test images cannot be loaded."""
-
-    thresholds = None
-    columns = ()
-
-    def __init__(self, why: str):
-        self.summary = (
-            "There are no images to search: the run has no index, and its test images cannot be "
-            f"loaded ({why}). Embed images with gsp-tf embed, make an index of them with gsp-tf "
-            "index, and start gsp-tf explore again."
-        )
-
-    def __len__(self) -> int:
-        return 0
-
-    def sample(self, count: int) -> Sample:
-        return Sample((), np.arange(0), np.arange(0), [], [])
-
-
-Searched = IndexedImages | TestImages | NoImages
+    def _labels(self, ids):
+        return [self._images.class_names[self._images.labels[i]] for i in ids]
 
 
 def open_images(
@@ -222,19 +197,12 @@ def open_images(
 
 def _holds(path, content):
     """Whether a file has these bytes; a missing file has none."""
-    if content is None:
+    if content is None or path is None:
         return False
     try:
         return Path(path).stat().st_size == len(content) and Path(path).read_bytes() == content
     except OSError:
         return False
-
-
-def _at_most(values, count):
-    """At most `count` random values, in their original order."""
-    if len(values) <= count:
-        return values
-    return np.sort(np.random.default_rng(0).choice(values, count, replace=False))
 
 
 def shown_reason(error: BaseException) -> str:

@@ -180,15 +180,11 @@ def explore_run(
     to disk.
 
     Args:
-        run: run folder.
-        index: as in `explore_app`.
+        run, index, k, max_upload_mb, thresholds: as in `explore_app`.
         host: address to listen on; by default, only programs on this machine can reach the page.
         port: port to listen on; `None` means 7860, or a free port if that is taken.
-        k: number of neighbours to show.
-        max_upload_mb: largest file that the page takes, in MB of 10^6 bytes.
-        allowed_hosts: further host names of the page. It always answers to loopback names, `host`,
-            the name of the machine, and the address on which a connection arrived.
-        thresholds: as in `explore_app`.
+        allowed_hosts: further host names of the page, which also answers to `host` and the name of
+            the machine.
 
     Raises:
         FileNotFoundError: as in `explore_app`.

@@ -23,8 +23,9 @@ from gsp_tf._files import file_sha256, hashing, locked
 from gsp_tf._metadata import Metadata, ModelInfo, check_range
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, TokenSets
-from gsp_tf.search.embedded import read_table
-from gsp_tf.search.index.vector_index import (
+from gsp_tf.search._embedded import read_table
+from gsp_tf.search._tables import num_tokens, token_sets
+from gsp_tf.search.index._vector_index import (
     Kind,
     Recall,
     Rescore,
@@ -32,7 +33,6 @@ from gsp_tf.search.index.vector_index import (
     check_rescore,
     find_rows,
 )
-from gsp_tf.search.tables import num_tokens, token_sets
 
 Tables = Callable[[], Iterator[pa.Table]]
 

@@ -1,6 +1,7 @@
 """Building, changing and verifying indexes."""
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,12 @@ from gsp_tf._integers import checked_seed
 from gsp_tf._metadata import check_same_model, versions
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
+from gsp_tf.search._tables import (
+    TOKEN_COLUMNS,
+    located,
+    vectors_of,
+    warn_of_columns,
+)
 from gsp_tf.search.embeddings import Embeddings
 from gsp_tf.search.index._folder import (
     IndexFolder,
@@ -24,8 +31,7 @@ from gsp_tf.search.index._folder import (
     available_memory,
     joined_items,
 )
-from gsp_tf.search.index.image_index import Index, PrefixIndex
-from gsp_tf.search.index.vector_index import (
+from gsp_tf.search.index._vector_index import (
     NEIGHBOURS,
     Kind,
     Recall,
@@ -35,12 +41,7 @@ from gsp_tf.search.index.vector_index import (
     choose_kind,
     exact_neighbours,
 )
-from gsp_tf.search.tables import (
-    TOKEN_COLUMNS,
-    located,
-    vectors_of,
-    warn_of_columns,
-)
+from gsp_tf.search.index.image_index import Index, PrefixIndex
 
 _OWN = ("path", "label", "embedding", *TOKEN_COLUMNS)
 
@@ -58,67 +59,47 @@ def _opened_source(source: Embeddings | PathLike, table: PathLike | None) -> Emb
     return source if table is None else source.with_columns(table)
 
 
-class _EmbeddedBlocks:
-    """Blocks of ids, from `first_id`, and vectors; each pass reads the source, unless `keep`."""
+_Block = tuple[np.ndarray, np.ndarray, pa.Table]
 
-    def __init__(
-        self,
-        source: Embeddings,
-        space: SearchSpace,
-        first_id: int = 0,
-        keep: bool = False,
-        dim: int | None = None,
-    ):
-        self._source, self._space, self._first_id = source, space, first_id
-        self._keep, self._kept = keep, None
-        self._dim = dim
-        self._paths: list[str] = []
-        self._items: list[pa.Table] = []
 
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        if self._kept is not None:
-            yield from self._kept
-            return
-        self._paths, self._items, kept = [], [], []
-        for block in self._source.blocks():
-            if "id" in block.column_names:
-                name = self._source.name
-                raise ValueError(
-                    f"{name}, or its table, has a column id, which an index has of its own; give "
-                    "it another name."
-                )
-            embeddings = vectors_of(block)
-            if self._dim is not None:
-                embeddings = truncated(embeddings, self._dim)
-            vectors = self._space.vectors(embeddings)
-            first_id = self._first_id + len(self._paths)
-            numbered = np.arange(first_id, first_id + len(vectors)), vectors
-            paths = [located(name) for name in block["path"].to_pylist()]
-            self._paths += paths
-            items = block.drop_columns([name for name in _OWN if name in block.column_names])
-            items = items.add_column(0, "label", block["label"]).add_column(0, "path", [paths])
-            self._items.append(items.add_column(0, "id", [numbered[0]]))
-            if self._keep:
-                kept.append(numbered)
-            yield numbered
-        if self._keep:
-            self._kept = kept
-
-    def sample(self, ids: np.ndarray) -> np.ndarray:
-        """The vectors of some ids, by ascending id."""
-        ids = np.sort(ids)
-        return np.concatenate(
-            [vectors[np.isin(found, ids, assume_unique=True)] for found, vectors in self]
-        )
-
-    def items(self) -> pa.Table:
-        """The table of the images; valid after a full pass."""
-        if len(set(self._paths)) < len(self._paths):
-            names, counts = np.unique(self._paths, return_counts=True)
+def _numbered(
+    source: Embeddings, space: SearchSpace, first_id: int, dim: int | None
+) -> Iterator[_Block]:
+    """Blocks of a source, or of its prefixes: ids from `first_id`, vectors and items."""
+    for block in source.blocks():
+        if "id" in block.column_names:
             raise ValueError(
-                f"{self._source.name} holds an image twice: {listed(names[counts > 1], 3)}."
+                f"{source.name}, or its table, has a column id, which an index has of its own; "
+                "give it another name."
             )
-        return joined_items(self._items)
+        embeddings = vectors_of(block)
+        if dim is not None:
+            embeddings = truncated(embeddings, dim)
+        ids = np.arange(first_id, first_id + len(block))
+        first_id += len(block)
+        paths = [located(name) for name in block["path"].to_pylist()]
+        items = block.drop_columns([name for name in _OWN if name in block.column_names])
+        items = items.add_column(0, "label", block["label"]).add_column(0, "path", [paths])
+        yield ids, space.vectors(embeddings), items.add_column(0, "id", [ids])
+
+
+def _added(
+    vectors: VectorIndex, blocks: Iterable[_Block], items: list[pa.Table]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields ids and vectors of blocks, after adding them to an index and their items to a list."""
+    for ids, added, of_block in blocks:
+        vectors.add(ids, added)
+        items.append(of_block)
+        yield ids, added
+
+
+def _distinct_items(tables: list[pa.Table], name: str) -> pa.Table:
+    """Tables of items as one, which must name each image once."""
+    items = joined_items(tables)
+    if len(pc.unique(items["path"])) < len(items):
+        names, counts = np.unique(items["path"], return_counts=True)
+        raise ValueError(f"{name} holds an image twice: {listed(names[counts > 1], 3)}.")
+    return items
 
 
 def _embedded_tables(source: Embeddings, first_id: int) -> Tables | None:
@@ -153,6 +134,17 @@ def build_index(
 ) -> Index:
     """Builds an index of embeddings, those of images that were embedded or vectors from anywhere.
 
+    - `exact` compares the query with every vector.
+    - `sq8` does the same with codes of a byte for each dimension.
+    - `hnsw` follows the links of a graph, 32 per vector and more for few of them, from neighbour to
+      neighbour (Malkov, Yashunin, "Efficient and Robust Approximate Nearest Neighbor Search Using
+      Hierarchical Navigable Small World Graphs", 2016). `hnsw_sq8` has the graph with codes.
+    - `ivf_sq8` and `ivf_pq` assign the vectors to about 4 √N lists around k-means centres and
+      compare the query with the vectors of the nearest lists (Jégou, Douze, Schmid, "Product
+      Quantization for Nearest Neighbor Search", 2011). They store the difference between a vector
+      and its centre: `ivf_sq8` as a byte for each dimension; `ivf_pq` as a byte for every four
+      dimensions, which selects one of their 256 k-means centres.
+
     The recall of an index that is not exact is measured with 256 of its images as queries, each
     searching the others: it is the share of their ten exact nearest neighbours that are among the
     ten that the index finds. The same queries determine how many lists to search, or how many steps
@@ -165,7 +157,7 @@ def build_index(
             Parquet file with the column embedding, a `.npz` or `.npy` file, or another index. Their
             further columns are kept for searches with a condition.
         path: Folder to write; `None` means the folder `index` in the run of the model.
-        kind: A kind of `new_index`; `None` means exact up to 100,000 images, ivf_sq8 up to
+        kind: One of the kinds above; `None` means exact up to 100,000 images, ivf_sq8 up to
             5,000,000, and ivf_pq above.
         metric: `"euclidean"` or `"cosine"`; `None` means that of the embeddings, `"euclidean"`.
         seed: Seed of the samples that train and measure an index that is not exact.
@@ -209,15 +201,17 @@ def _built(source, kind, metric, rng, rescore, dim):
     kind = choose_kind(count) if kind is None else kind
     space = _space(source, metric or source.metric or "euclidean", dim)
     index = VectorIndex.new(kind, len(space.origin), count, space.faiss_metric, rescore)
-    may_keep = kind != "exact" and 4 * count * index.dim < available_memory() // 2
-    blocks = _EmbeddedBlocks(source, space, keep=may_keep, dim=dim)
-    recall = Recall(1.0, min(NEIGHBOURS, count - 1), 0, count)
+    blocks = functools.partial(_numbered, source, space, 0, dim)
+    if kind != "exact" and 4 * count * index.dim < available_memory() // 2:
+        kept = list(blocks())
+        blocks = functools.partial(iter, kept)
+    items: list[pa.Table] = []
     if kind == "exact" or count == 1:
-        for ids, vectors in blocks:
-            index.add(ids, vectors)
+        recall = Recall(1.0, min(NEIGHBOURS, count - 1), 0, count)
+        for _ in _added(index, blocks(), items):
+            pass
     else:
-        recall = _train_and_add(index, blocks, count, rng)
-    items = blocks.items()
+        recall = _train_and_add(index, blocks, items, count, rng)
     metadata = IndexMetadata(
         kind=kind,
         metric=space.metric,
@@ -231,6 +225,7 @@ def _built(source, kind, metric, rng, rescore, dim):
         rescore=rescore,
         embedding_dim=None if dim is None else source.dim,
     )
+    items = _distinct_items(items, source.name)
     return metadata, [Segment(index, items, _embedded_tables(source, 0))]
 
 
@@ -247,21 +242,16 @@ def _space(source, metric, dim):
     return SearchSpace.around(np.concatenate([first, np.full_like(first, largest)]), metric)
 
 
-def _train_and_add(index, blocks, count, rng):
+def _train_and_add(index, blocks, items, count, rng):
     """Trains and fills an index that is not exact; returns its recall."""
     trained = training_rows(index, count, rng)
     queried = np.sort(rng.choice(count, min(count, NUM_QUERIES), replace=False))
     sampled = np.union1d(trained, queried)
-    sample = blocks.sample(sampled)
+    sample = np.concatenate([vectors[np.isin(ids, sampled)] for ids, vectors, _ in blocks()])
     index.train(sample[np.isin(sampled, trained)])
     queries, k = sample[np.isin(sampled, queried)], min(NEIGHBOURS, count - 1)
-
-    def added():
-        for ids, vectors in blocks:
-            index.add(ids, vectors)
-            yield ids, vectors
-
-    truth = exact_neighbours(added(), queries, queried, k, index.metric)
+    added = _added(index, blocks(), items)
+    truth = exact_neighbours(added, queries, queried, k, index.metric)
     share = choose_effort(index, queries, queried, truth)
     return Recall(share, k, len(queries), count)
 
@@ -392,16 +382,17 @@ def _embedded(index, source):
         raise ValueError(f"{both} do not belong together: the dimensions are {dims}.")
     vectors = index._folder.read(metadata, metadata.segments[0], mapped=True).vectors.emptied()
     dim = None if metadata.embedding_dim is None else metadata.dim
-    blocks = _EmbeddedBlocks(source, index._space, metadata.next_id, dim=dim)
-    for block in blocks:
-        vectors.add(*block)
+    items: list[pa.Table] = []
+    for _ in _added(vectors, _numbered(source, index._space, metadata.next_id, dim), items):
+        pass
     tokens = _embedded_tables(source, metadata.next_id)
     if index.has_tokens and tokens is None:
         raise ValueError(
             f"The index {index.path} keeps local features, and {source.name} has none; embed its "
             "images with --tokens."
         )
-    return Segment(vectors, blocks.items(), tokens if index.has_tokens else None)
+    items = _distinct_items(items, source.name)
+    return Segment(vectors, items, tokens if index.has_tokens else None)
 
 
 def _without(index, segment, ids):

@@ -12,9 +12,9 @@ from gsp_tf._console import show_progress
 from gsp_tf._integers import checked_seed
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
+from gsp_tf.search._tables import vectors_of, write_table
 from gsp_tf.search.embeddings import Embeddings
-from gsp_tf.search.index.build import NUM_QUERIES, training_rows
-from gsp_tf.search.index.vector_index import (
+from gsp_tf.search.index._vector_index import (
     CODES,
     FEWEST_TO_COMPRESS,
     KEEP_VECTORS,
@@ -27,7 +27,7 @@ from gsp_tf.search.index.vector_index import (
     exact_neighbours,
     recall_of,
 )
-from gsp_tf.search.tables import vectors_of, write_table
+from gsp_tf.search.index.build import NUM_QUERIES, training_rows
 
 COMPARED: tuple[tuple[Kind, Rescore | None], ...] = (
     ("exact", None),
@@ -49,38 +49,21 @@ _ID_BYTES = 8
 _TEXTS = ("kind", "rescore")
 
 
-class MeasuredIndex(NamedTuple):
-    """What an index costs and finds.
-
-    Attributes:
-        kind: Kind of the index.
-        rescore: What it is rescored by, or `None`.
-        recall_at_1: Share of the queries whose nearest vector is found first.
-        recall_at_10: Share of the ten nearest vectors that are among the ten found.
-        memory_bytes: Bytes of the index per vector, with the ids of what rescores it.
-        disk_bytes: Bytes per vector of what rescores it, which stays on disk.
-        milliseconds: Median time of a query, alone and by one thread.
-        build_seconds: Time to train and fill it.
-        is_on_curve: Whether no other has as much recall, memory and time, and less of one.
-
-    Example:
-        >>> MeasuredIndex("ivf_pq", "sq8", 0.97, 0.95, 40.1, 136.0, 0.4, 3.0, True).name
-        'ivf_pq, rescored by sq8'
-    """
+class _MeasuredIndex(NamedTuple):
+    """What an index costs and finds."""
 
     kind: Kind
     rescore: Rescore | None
     recall_at_1: float
     recall_at_10: float
-    memory_bytes: float
-    disk_bytes: float
-    milliseconds: float
+    memory_bytes: float  # per vector, with the ids of what rescores it
+    disk_bytes: float  # per vector, of what rescores it
+    milliseconds: float  # median of queries one by one, one thread
     build_seconds: float
     is_on_curve: bool = False
 
     @property
     def name(self) -> str:
-        """The kind, and what it is rescored by."""
         return self.kind + (f", rescored by {self.rescore}" if self.rescore else "")
 
     @property
@@ -89,27 +72,12 @@ class MeasuredIndex(NamedTuple):
         return f"--kind {self.kind}" + (f" --rescore {self.rescore}" if self.rescore else "")
 
 
-class IndexComparison(NamedTuple):
-    """Indexes of the same vectors, measured in one process.
+class _IndexComparison(NamedTuple):
+    """Indexes of `vectors` of the `count` vectors of a source, searched by `queries` others."""
 
-    Attributes:
-        indexes: One `MeasuredIndex` per kind.
-        recommended: That of the least memory with enough recall, or exact.
-        recall: The recall at 10 that is enough.
-        vectors: Number of vectors in each index.
-        queries: Number of queries, other vectors of the same source.
-        count: Number of vectors in the source.
-        dim: Dimension of the vectors.
-
-    Example:
-        >>> exact = MeasuredIndex("exact", None, 1.0, 1.0, 520.0, 0.0, 1.5, 0.1, True)
-        >>> IndexComparison([exact], exact, 0.95, 900, 100, 1000, 128).is_sample
-        False
-    """
-
-    indexes: list[MeasuredIndex]
-    recommended: MeasuredIndex
-    recall: float
+    indexes: list[_MeasuredIndex]
+    recommended: _MeasuredIndex
+    recall: float  # the recall at 10 that is enough
     vectors: int
     queries: int
     count: int
@@ -117,12 +85,11 @@ class IndexComparison(NamedTuple):
 
     @property
     def is_sample(self) -> bool:
-        """Whether only some of the vectors were compared."""
         return self.vectors + self.queries < self.count
 
     def write(self, path: PathLike) -> None:
         """Writes a table with a row for each index, as CSV or Parquet by the extension."""
-        of_fields = zip(MeasuredIndex._fields, zip(*self.indexes, strict=True), strict=True)
+        of_fields = zip(_MeasuredIndex._fields, zip(*self.indexes, strict=True), strict=True)
         columns = {name: list(of) if name in _TEXTS else np.array(of) for name, of in of_fields}
         columns["is_recommended"] = np.array([one == self.recommended for one in self.indexes])
         write_table(Path(path), columns)
@@ -136,7 +103,7 @@ def compare_indexes(
     dim: int | None = None,
     compared: Sequence[tuple[Kind, Rescore | None]] = COMPARED,
     seed: int = 0,
-) -> IndexComparison:
+) -> _IndexComparison:
     """Builds every kind of index of some embeddings in memory, one after the other, and measures.
 
     Up to 500 random embeddings are queries, a tenth of all at most, and the others are indexed. The
@@ -160,7 +127,10 @@ def compare_indexes(
         seed: Seed of the samples.
 
     Returns:
-        The comparison.
+        The comparison. Its `indexes` have a kind and what rescores it, recall at 1 and 10, bytes
+        per vector in memory and on disk, median milliseconds of a query by one thread, seconds to
+        build, and whether they are on the Pareto curve of recall, memory and time. One of them is
+        `recommended`, and `write(path)` writes all as CSV or Parquet.
 
     Raises:
         FileNotFoundError: If there is nothing at the path.
@@ -173,7 +143,7 @@ def compare_indexes(
     """
     if not 0 < recall <= 1:
         raise ValueError(f"recall must be above 0 and at most 1; received {recall}.")
-    source = embeddings if isinstance(embeddings, Embeddings) else Embeddings.read(embeddings)
+    source = Embeddings.read(embeddings)
     if min(source.count, most_vectors) < 2:
         raise ValueError(
             f"A comparison needs at least 2 vectors; received {source.count} and "
@@ -202,7 +172,7 @@ def compare_indexes(
     good = good or [max(measured, key=lambda index: index.recall_at_10)]
     recommended = min(good, key=lambda index: (index.memory_bytes, index.milliseconds))
     sizes = len(held), len(queries), source.count, sample.shape[1]
-    return IndexComparison(measured, recommended, recall, *sizes)
+    return _IndexComparison(measured, recommended, recall, *sizes)
 
 
 def _sampled(source, most, rng):
@@ -274,7 +244,7 @@ def _measured(kind, rescore, builder, queries, truth):
     memory, disk = _bytes(index) / len(index), 0.0
     if index.codes is not None:
         memory, disk = memory + _ID_BYTES, _bytes(index.codes) / len(index)
-    return MeasuredIndex(
+    return _MeasuredIndex(
         kind,
         rescore,
         recall_of(np.array(found)[:, :1], truth[:, :1]),

@@ -15,14 +15,14 @@ from gsp_tf._metadata import check_same_model
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, TokenSets, checked_embeddings, truncated
 from gsp_tf.search.index._folder import IndexFolder, Segment, Space, joined_items, read_sets
-from gsp_tf.search.index.vector_index import (
+from gsp_tf.search.index._vector_index import (
     KEEP_VECTORS,
     NEIGHBOURS,
     Recall,
     VectorIndex,
     find_rows,
 )
-from gsp_tf.search.index.where import rows_where
+from gsp_tf.search.index._where import rows_where
 
 if TYPE_CHECKING:
     from gsp_tf.search.embedder import RunModel
@@ -277,19 +277,6 @@ class PrefixIndex(Index):
 
     It has no files of its own and cannot be changed. `build_index(..., dim=...)` writes such an
     index.
-
-    Args:
-        index: Index that keeps the vectors.
-        dim: Number of components of the prefixes, which are normalised to length 1.
-
-    Raises:
-        ValueError: If the index is compressed, or its embeddings have fewer dimensions.
-
-    Example:
-        >>> PrefixIndex(Index("no/such/index"), 64)
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/index is not an index: it has no index.json. ...
     """
 
     def __init__(self, index: Index, dim: int):

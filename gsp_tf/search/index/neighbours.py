@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gsp_tf import runs
 from gsp_tf._console import listed, show_progress
 from gsp_tf._metadata import check_same_model
 from gsp_tf._typing import PathLike, Reranking
@@ -22,14 +21,14 @@ from gsp_tf.evaluation import (
     distances_of_pairs,
     rerank_by_transport,
 )
+from gsp_tf.search._embedded import EmbeddingsFolder
+from gsp_tf.search._tables import ImageTable, as_text, vectors_of, writing_table
 from gsp_tf.search.embed import list_images
-from gsp_tf.search.embedded import EmbeddingsFolder
 from gsp_tf.search.embedder import RunModel
-from gsp_tf.search.embeddings import Embeddings, holds_embeddings, is_index
+from gsp_tf.search.embeddings import Embeddings, holds_embeddings, is_index, read_labelled
+from gsp_tf.search.index._where import ConditionError
 from gsp_tf.search.index.build import build_index
 from gsp_tf.search.index.image_index import Index, PrefixIndex
-from gsp_tf.search.index.where import ConditionError
-from gsp_tf.search.tables import as_text, vectors_of, writing_table
 from gsp_tf.search.thresholds import Decision, Thresholds, find_thresholds
 
 
@@ -81,8 +80,7 @@ class _VectorReranking:
 
     def _learned(self, source):
         """The whitening learned from labelled embeddings of the model of the index."""
-        found = Embeddings.read(source, split="validation" if runs.is_run(source) else None)
-        found = found.labelled(most_images=None)
+        found = read_labelled(source, most_images=None)
         made_by = self._index.metadata.model
         if None not in (found.model, made_by):
             check_same_model(found.model, made_by, f"{source} and the index {self._index.path}")
@@ -177,7 +175,7 @@ def search(
     """
     several = isinstance(image, list | tuple)
     images = [str(file) for file in (image if several else [image])]
-    searched = _open_searched(run, index, k, thresholds, rerank, where, dim, whitening)
+    searched = _Searcher(run, index, k, thresholds, rerank, where, dim, whitening)
     embeddings, problems, sets = searched.embed(images, "Embedding")
     for file, problem in zip(images, problems, strict=True):
         if problem:
@@ -189,65 +187,57 @@ def search(
     return neighbours if several else neighbours[0]
 
 
-def _open_searched(
-    run: RunModel | Index | PathLike,
-    index: Index | PathLike | None,
-    k: int,
-    thresholds: Thresholds | PathLike | None,
-    rerank: Reranking | None,
-    where: str | None,
-    dim: int | None,
-    whitening: PathLike | None = None,
-) -> "_Searched":
-    """The index of `search`, or one without a run, opened and checked with how it is searched."""
-    if k < 1:
-        raise ValueError(f"k must be 1 or more; received {k}.")
-    model, index = _opened(run, index)
-    if dim is not None:
-        index = PrefixIndex.of(index, dim)
-    whose = index.path if model is None else model.folder.path
-    thresholds = find_thresholds(thresholds, index.metadata.model, whose, index)
-    if rerank not in (None, *RERANKINGS):
-        known = ", ".join(RERANKINGS)
-        raise ValueError(f"rerank must be None or one of {known}; received {rerank!r}.")
-    if rerank == "transport" and k > _DEPTH:
-        raise ValueError(f"Transport orders the first {_DEPTH} results; received k={k}.")
-    matching = None if where is None else index.matching(where)
-    if matching is not None and not len(matching):
-        raise ConditionError(f"No image of the index {index.path} meets the condition {where!r}.")
-    if whitening is not None and rerank != "whitening":
-        raise ValueError(
-            f"whitening is for the way to re-rank of that name; received rerank={rerank!r}."
-        )
-    by_vectors = rerank not in (None, "transport")
-    order = _VectorReranking(index, rerank, matching, whitening) if by_vectors else None
-    return _Searched(model, index, k, thresholds, rerank, matching, order)
-
-
-def _opened(run, index):
+def _opened(run, index, dim):
     """The model and the index of a run, or no model and an index by itself."""
-    is_open = isinstance(run, Index)
-    if is_open or (not isinstance(run, RunModel) and is_index(run)):
+    if isinstance(run, Index) or (not isinstance(run, RunModel) and is_index(run)):
         if index is not None:
-            path = run.path if is_open else run
+            path = run.path if isinstance(run, Index) else run
             raise ValueError(f"{path} is an index already; give it or another one, not both.")
-        return None, run if is_open else Index(run)
+        return None, open_index("", run, dim=dim)
     model = run if isinstance(run, RunModel) else RunModel(run)
-    index = open_index(model.folder.path, index)
+    index = open_index(model.folder.path, index, dim=dim)
     index.check_model(model)
     return model, index
 
 
-class _Searched(NamedTuple):
-    """An index, and how it is searched; `matching` are the ids that meet the condition."""
+class _Searcher:
+    """The index of `search`, or one without a run, and how it is searched, all checked."""
 
-    model: RunModel | None
-    index: Index
-    k: int
-    thresholds: Thresholds | None
-    rerank: Reranking | None
-    matching: np.ndarray | None
-    order: _VectorReranking | None
+    def __init__(
+        self,
+        run: RunModel | Index | PathLike,
+        index: Index | PathLike | None,
+        k: int,
+        thresholds: Thresholds | PathLike | None,
+        rerank: Reranking | None,
+        where: str | None,
+        dim: int | None,
+        whitening: PathLike | None,
+    ):
+        if k < 1:
+            raise ValueError(f"k must be 1 or more; received {k}.")
+        self.model, self.index = _opened(run, index, dim)
+        self.k, self.rerank, self.matching, self.order = k, rerank, None, None
+        whose = self.index.path if self.model is None else self.model.folder.path
+        model = self.index.metadata.model
+        self.thresholds = find_thresholds(thresholds, model, whose, self.index)
+        if rerank not in (None, *RERANKINGS):
+            known = ", ".join(RERANKINGS)
+            raise ValueError(f"rerank must be None or one of {known}; received {rerank!r}.")
+        if rerank == "transport" and k > _DEPTH:
+            raise ValueError(f"Transport orders the first {_DEPTH} results; received k={k}.")
+        if where is not None:
+            self.matching = self.index.matching(where)  # the ids that meet the condition
+            if not len(self.matching):
+                raise ConditionError(
+                    f"No image of the index {self.index.path} meets the condition {where!r}."
+                )
+        if whitening is not None and rerank != "whitening":
+            raise ValueError(
+                f"whitening is for the way to re-rank of that name; received rerank={rerank!r}."
+            )
+        if rerank not in (None, "transport"):
+            self.order = _VectorReranking(self.index, rerank, self.matching, whitening)
 
     @property
     def num_images(self) -> int:
@@ -280,13 +270,20 @@ class _Searched(NamedTuple):
         excluded: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Neighbour]]:
         """The neighbours of each embedding `(Q, D)`; none where all images are excluded."""
+        if excluded is not None and len(excluded) != len(names):
+            raise ValueError(
+                f"excluded must hold ids for each of {len(names)} images; received {len(excluded)}."
+            )
         if self.order is not None:
-            _check_excluded(names, excluded)
             found = self.order(embeddings, self.k, excluded)
             return _neighbours(self.index, self.thresholds, names, *found)
         depth = self.k if sets is None else _DEPTH
+        # Rows of queries, and the ids that they must not find.
+        blocks = [(slice(None), np.empty(0, np.int64))]
+        if excluded is not None:
+            blocks = [(slice(row, row + 1), np.unique(ids)) for row, ids in enumerate(excluded)]
         neighbours = []
-        for rows, ids in self._blocks(names, excluded):
+        for rows, ids in blocks:
             lost = ids if self.matching is None else ids[np.isin(ids, self.matching)]
             k = min(depth, self.num_images - len(lost))
             if not k and len(self.index):
@@ -299,21 +296,6 @@ class _Searched(NamedTuple):
                 found = _reranked(self.index, sets.take(rows), *found, self.k)
             neighbours += _neighbours(self.index, self.thresholds, names[rows], *found)
         return neighbours
-
-    def _blocks(self, names, excluded):
-        """Rows of queries that are searched at once, and the ids that they must not find."""
-        if excluded is None:
-            return [(slice(None), np.empty(0, np.int64))]
-        _check_excluded(names, excluded)
-        return [(slice(row, row + 1), np.unique(ids)) for row, ids in enumerate(excluded)]
-
-
-def _check_excluded(names, excluded):
-    """Raises `ValueError` unless there are ids to exclude for each query, or none at all."""
-    if excluded is not None and len(excluded) != len(names):
-        raise ValueError(
-            f"excluded must hold ids for each of {len(names)} images; received {len(excluded)}."
-        )
 
 
 def _reranked(index, sets, ids, distances, k):
@@ -350,7 +332,10 @@ def in_order(thresholds, ids, distances, labels, paths, costs=None) -> list[Neig
 
 
 def open_index(
-    run: PathLike, index: Index | PathLike | None = None, mapped: bool | None = None
+    run: PathLike,
+    index: Index | PathLike | None = None,
+    mapped: bool | None = None,
+    dim: int | None = None,
 ) -> Index:
     """Opens an index, by default the one in a run folder.
 
@@ -359,6 +344,7 @@ def open_index(
         index: `Index` or its folder; `None` means the folder `index` in the run, which is built of
             the folder `embeddings` in the run if there is none.
         mapped: As in `Index`.
+        dim: Give the first components of the embeddings alone, as for `search`; `None` gives all.
 
     Returns:
         The index.
@@ -369,14 +355,47 @@ def open_index(
             ...
         FileNotFoundError: runs/gsp is not a run folder: it has no recipe.yaml.
     """
-    if isinstance(index, Index):
-        return index
     if index is None:
         folder = RunModel(run).folder.path
         index, embeddings = folder / "index", EmbeddingsFolder(folder / "embeddings")
         if not is_index(index) and embeddings.metadata_path.is_file():
             build_index(embeddings, index)
-    return Index(index, mapped)
+    if not isinstance(index, Index):
+        index = Index(index, mapped)
+    return index if dim is None else PrefixIndex.of(index, dim)
+
+
+def excluded_by(
+    column: str, table: PathLike | None, index: Index
+) -> Callable[[Sequence[str]], list[np.ndarray]]:
+    """A function from images to the ids of those in an index with their own value of a column.
+
+    The values are those of a table, or without one of the index, which must hold the images.
+    """
+    paths = index.paths(index.ids)
+
+    def same_as(values):
+        return [index.ids[(groups == own) & (own != "")] for own in values]  # "" is missing
+
+    if table is not None:
+        found = ImageTable(table, [column])
+        groups = found.texts(paths, column)
+        return lambda images: same_as(found.texts(images, column))
+    how = f"Name a table with the columns path and {column} (--table FILE)."
+    if column not in index.columns:
+        raise ValueError(f"The index {index.path} has no column {column}. {how}")
+    values = index.column(column, index.ids).to_pylist()
+    groups = np.array(["" if v is None or v != v else str(v) for v in values])
+    group_of = dict(zip(paths, groups, strict=True))
+
+    def excluded(images):
+        images = [os.path.abspath(image) for image in images]
+        missing = [image for image in images if image not in group_of]
+        if missing:
+            raise ValueError(f"The index {index.path} does not hold {listed(missing, 3)}. {how}")
+        return same_as(group_of[image] for image in images)
+
+    return excluded
 
 
 _BLOCK = 1024
@@ -397,27 +416,14 @@ _SCHEMA = pa.schema(
 )
 
 
-class Searches(NamedTuple):
-    """What `search_many` wrote.
-
-    Attributes:
-        path: The file.
-        queries: Number of queries.
-        problems: Number of queries with a problem instead of neighbours.
-        decisions: Number of queries by the decision about the first image found that is not the
-            query itself; empty without thresholds.
-        first: Names and neighbours of the first three queries that have some.
-
-    Example:
-        >>> Searches(Path("neighbours.csv"), 10, 0, {"match": 7, "unknown": 3}).queries
-        10
-    """
+class _Searches(NamedTuple):
+    """What `search_many` wrote."""
 
     path: Path
     queries: int
-    problems: int
-    decisions: dict[str, int]
-    first: Sequence[tuple[str, list[Neighbour]]] = ()
+    problems: int  # number of queries without neighbours
+    decisions: dict[str, int]  # number of queries by the decision about the first other image
+    first: Sequence[tuple[str, list[Neighbour]]]  # three queries that have neighbours
 
 
 def search_many(
@@ -432,7 +438,7 @@ def search_many(
     dim: int | None = None,
     excluded: Callable[[Sequence[str]], Sequence[Sequence[int]]] | None = None,
     whitening: PathLike | None = None,
-) -> Searches:
+) -> _Searches:
     """Finds the nearest images of many queries, and writes them as a table.
 
     The table has a row for each neighbour, with the columns query, rank, distance, decision, label,
@@ -452,7 +458,9 @@ def search_many(
         excluded: Function from the names of some queries to the ids that each must not find.
 
     Returns:
-        What was written.
+        `path`, the numbers of `queries` and of those with `problems`, `decisions`, how many queries
+        have each decision about their first other image, and `first`, three queries and their
+        neighbours.
 
     Raises:
         FileNotFoundError: If a query or a folder does not exist.
@@ -468,7 +476,7 @@ def search_many(
     out = Path(out)
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"Results are written as .csv or .parquet; received {out}.")
-    searched = _open_searched(run, index, k, thresholds, rerank, where, dim, whitening)
+    searched = _Searcher(run, index, k, thresholds, rerank, where, dim, whitening)
     counts = {"queries": 0, "problems": 0}
     all_excluded = f"All {searched.num_images:,} images are excluded."
     decisions: dict[str, int] = {}
@@ -486,7 +494,7 @@ def search_many(
                 decision = next((one.decision for one in of_query if not one.is_query), None)
                 if decision is not None:
                     decisions[decision] = decisions.get(decision, 0) + 1
-    return Searches(out, decisions=decisions, first=first, **counts)
+    return _Searches(out, decisions=decisions, first=first, **counts)
 
 
 def _searches(searched, queries, excluded, thresholds):
@@ -500,7 +508,7 @@ def _searches(searched, queries, excluded, thresholds):
                 path = "given" if isinstance(thresholds, Thresholds) else thresholds
                 described = source.model, metadata.metric, source.dim, source.name
                 searched.thresholds.check(*described, path)
-            searched = searched._replace(thresholds=None)
+            searched.thresholds = None
         yield from _of_embeddings(searched, source, excluded)
     else:
         yield from _of_images(searched, list_images(queries), excluded)

@@ -13,17 +13,16 @@ from PIL import Image
 
 from gsp_tf.recipe import load_recipe
 from gsp_tf.search import (
-    DuplicateDistance,
     Embeddings,
     EmbeddingsFolder,
     RunModel,
     Thresholds,
     build_index,
     calibrate,
-    calibrate_on_copies,
     find_duplicates,
 )
 from gsp_tf.search.cleaning import _images
+from gsp_tf.search.cleaning.duplicates import _calibrate_on_copies, _DuplicateDistance
 
 NEAR = 0.035  # altered copies are up to 0.022 away, other images 0.060 or more
 
@@ -218,20 +217,21 @@ def test_the_distance_is_measured_on_altered_copies_and_kept(
     assert (tmp_path / "out" / "distance.json").read_bytes() == kept
     # Images with a duplicate do not count: the distance is that to the nearest other image.
     files = sorted(map(str, colours.rglob("*.png")))
-    embeddings = RunModel(colours_run).embed_images(files).embeddings
+    model = RunModel(colours_run)
+    embeddings = model.embed_images(files).embeddings
     between = np.linalg.norm(embeddings[:, None] - embeddings, axis=-1)
     nearest = (between + np.diag(np.full(24, np.inf))).min(axis=1)
-    assert DuplicateDistance.read(tmp_path / "out" / "distance.json") == calibrate_on_copies(
-        colours_run, files, embeddings
+    assert _DuplicateDistance.read(tmp_path / "out" / "distance.json") == _calibrate_on_copies(
+        model, files, embeddings
     )
     for share, rank in ((0, 0), (0.5, 12)):
-        found = calibrate_on_copies(colours_run, files, embeddings, share)
+        found = _calibrate_on_copies(model, files, embeddings, share)
         assert found.distance == pytest.approx(np.sort(nearest)[rank], rel=1e-3)
     doubled = [*files, files[0]]
-    found = calibrate_on_copies(colours_run, doubled, embeddings[[*range(24), 0]], 0)
+    found = _calibrate_on_copies(model, doubled, embeddings[[*range(24), 0]], 0)
     assert found.distance == pytest.approx(nearest[1:].min(), rel=1e-3)
     with pytest.raises(ValueError, match="Only 5 images can be read, too few"):
-        calibrate_on_copies(colours_run, files[:5], embeddings[:5])
+        _calibrate_on_copies(model, files[:5], embeddings[:5])
 
 
 def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_path, command):
@@ -257,7 +257,7 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_pat
         ([folder], "Give a distance (--distance), thresholds"),
         ([folder, "--distance", 1, "--thresholds", "a"], "not both"),
         ([tmp_path / "one.npz", *with_distance], "Two images or more are needed; received 1."),
-        ([folder, "--thresholds", tmp_path / "unknown.json"], "of an unknown model"),
+        ([folder, "--thresholds", tmp_path / "unknown.json"], "does not say which model"),
         ([tmp_path / "eight.npz", "--thresholds", tmp_path / "known.json"], "which model made its"),
         ([tmp_path / "eight.npz", "--thresholds", tmp_path / "cosine.json"], "cosine distances"),
         ([tmp_path / "nine.npz", "--thresholds", tmp_path / "unknown.json"], "has dimension 9"),

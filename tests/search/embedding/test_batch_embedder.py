@@ -10,7 +10,7 @@ from encoded_images import encoded
 from PIL import Image
 
 from gsp_tf.search import BatchEmbedder, RunModel, embed_images
-from gsp_tf.search.tables import vectors_of
+from gsp_tf.search._tables import vectors_of
 
 NO_IMAGE = "not an image of an accepted format"
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsp_tf.search import Collection
+from gsp_tf.search.collection import _Collection
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 9))
 def test_rows_are_those_asked_for_in_their_order(folder, start, stop, size):
-    batches = list(Collection(folder).batches(start, stop, size))
+    batches = list(_Collection(folder).batches(start, stop, size))
     names = [name for batch in batches for name in batch.names]
     assert names == [f"/{number:03}.jpg" for number in range(start, stop)]
     assert [path for batch in batches for path in batch.images] == names
@@ -35,7 +35,7 @@ def test_rows_are_those_asked_for_in_their_order(folder, start, stop, size):
 
 def write(file, columns):
     pq.write_table(pa.table(columns), file)
-    [batch] = Collection(file).batches(0, 99, 99)
+    [batch] = _Collection(file).batches(0, 99, 99)
     return batch
 
 
@@ -59,24 +59,24 @@ def test_other_columns_are_passed_on(tmp_path):
     first = {"path": ["a", "b"], "year": [1, 2], "place": pa.array(["x", "y"]).dictionary_encode()}
     pq.write_table(pa.table(first), tmp_path / "1.parquet")
     pq.write_table(pa.table({"path": ["c"], "file_size": [9]}), tmp_path / "2.parquet")
-    batches = list(Collection(tmp_path).batches(1, 3, 9))
+    batches = list(_Collection(tmp_path).batches(1, 3, 9))
     found = [{name: column.to_pylist() for name, column in b.columns.items()} for b in batches]
     assert found == [{"year": [2], "place": ["y"]}, {"year": [None], "place": [None]}]
     pq.write_table(pa.table({"path": ["c"], "year": ["MMX"]}), tmp_path / "2.parquet")
     with pytest.raises(ValueError, match="column year of .* is of type int64 and, in .*string"):
-        Collection(tmp_path)
+        _Collection(tmp_path)
 
 
 def test_the_fingerprint_is_that_of_the_contents(tmp_path):
     write(tmp_path / "a.parquet", {"path": ["/1.jpg", "/2.jpg"]})
-    first = Collection(tmp_path).sha256
+    first = _Collection(tmp_path).sha256
     write(tmp_path / "a.parquet", {"path": ["/1.jpg", "/3.jpg"]})
-    assert Collection(tmp_path).sha256 != first
+    assert _Collection(tmp_path).sha256 != first
     write(tmp_path / "a.parquet", {"path": ["/1.jpg", "/2.jpg"]})
     write(tmp_path / ".hidden.parquet", {"path": ["/3.jpg"]})
-    assert Collection(tmp_path).sha256 == first
+    assert _Collection(tmp_path).sha256 == first
     (tmp_path / "a.parquet").rename(tmp_path / "b.parquet")
-    assert Collection(tmp_path).sha256 != first
+    assert _Collection(tmp_path).sha256 != first
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_other_files_are_refused(tmp_path, columns, message):
 
 def test_what_is_no_collection_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="gone does not exist"):
-        Collection(tmp_path / "gone")
+        _Collection(tmp_path / "gone")
     with pytest.raises(ValueError, match="There are no Parquet files"):
-        Collection(tmp_path)
+        _Collection(tmp_path)
     (tmp_path / "a.parquet").write_bytes(b"PAR1PAR1")
     with pytest.raises(ValueError, match="a.parquet is damaged, or no Parquet file"):
-        Collection(tmp_path)
+        _Collection(tmp_path)

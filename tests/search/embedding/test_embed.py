@@ -11,8 +11,9 @@ from PIL import Image
 
 from gsp_tf._files import UNSEALED, file_sha256, sealed
 from gsp_tf.runs import Run
-from gsp_tf.search import EmbeddingsFolder, RunModel, embed_images
-from gsp_tf.search.tables import vectors_of
+from gsp_tf.search import RunModel, embed_images
+from gsp_tf.search._embedded import EmbeddingsFolder
+from gsp_tf.search._tables import vectors_of
 
 
 @pytest.fixture

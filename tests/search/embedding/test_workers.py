@@ -14,16 +14,11 @@ import pytest
 from embedded import edit_json
 from ray_jobs import processes_of, ray_without_processes, start_driver, wait_until, written
 
-from gsp_tf.search import (
-    BatchEmbedder,
-    Collection,
-    EmbeddingsFolder,
-    embed_collection,
-)
+from gsp_tf.search import BatchEmbedder, EmbeddingsFolder, embed_collection
 from gsp_tf.search import collection as workers
-from gsp_tf.search.collection import _ray_session
+from gsp_tf.search._tables import vectors_of
+from gsp_tf.search.collection import _Collection, _ray_session
 from gsp_tf.search.embed import forget_attempts
-from gsp_tf.search.tables import vectors_of
 
 NUM_SHARDS = 11
 
@@ -155,7 +150,7 @@ def test_a_lost_shard_is_written_again_or_the_job_ends(
 
 def worker(run, out, source):
     """Function that tries a shard and gives what is wrong."""
-    embedder = workers._ShardEmbedder(run, out, Collection(source), None)
+    embedder = workers._ShardEmbedder(run, out, _Collection(source), None)
     return lambda: embedder({"shard": [2]})["problem"][0]
 
 

@@ -7,8 +7,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
-from gsp_tf.search.explore._guard import HEADERS
-from gsp_tf.search.explore._page import page_app
+from gsp_tf.search.explore._page import HEADERS, page_app
 
 ROADS = ["/search?name=a.png", "/examples/0", "/prototypes", "/prototypes/1"]
 

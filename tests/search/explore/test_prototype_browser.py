@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsp_tf.runs import evaluation_batches, features_model, load_splits
-from gsp_tf.search.explore._prototype_browser import (
+from gsp_tf.search.explore._model_view import (
     PrototypeBrowser,
     window_around,
 )

@@ -28,8 +28,8 @@ from gsp_tf.search import (
     search,
     search_many,
 )
+from gsp_tf.search._tables import vectors_of
 from gsp_tf.search.index.neighbours import _VectorReranking
-from gsp_tf.search.tables import vectors_of
 
 METHODS = "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
 

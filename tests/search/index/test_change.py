@@ -6,7 +6,8 @@ from embedded import KINDS, edit_json, names_of, random_embeddings, write_embedd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.search import EmbeddingsFolder, Index, build_index, change_index
+from gsp_tf.search import Index, build_index, change_index
+from gsp_tf.search._embedded import EmbeddingsFolder
 
 
 @pytest.mark.parametrize("kind", KINDS)

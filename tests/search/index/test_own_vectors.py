@@ -165,7 +165,7 @@ def test_what_says_its_model_and_what_does_not(
     assert code == 0 and "note: Only one of queries and index says which model" in output, errors
     given = "--thresholds", own / "thresholds.json"
     for arguments, message in (
-        ([own, run / "embeddings", *given], "were calibrated on embeddings of an unknown model"),
+        ([own, run / "embeddings", *given], "one of them does not say which model made its embed"),
         ([own, query], "holds vectors from elsewhere and has no model to embed /"),
         ([own, images], "holds vectors from elsewhere and has no model to embed /"),
         ([of_model, query], f"name the run and the index: gsp-tf search {run} {query} --index"),

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from embedded import edit_json, write_embeddings
 
-from gsp_tf.search import Index, VectorIndex, build_index, change_index, verify_index
+from gsp_tf.search import Index, build_index, change_index, verify_index
+from gsp_tf.search.index._vector_index import VectorIndex
 
 RESCORED = [("sq8", "vectors"), ("hnsw_sq8", "vectors"), ("ivf_sq8", "vectors")]
 RESCORED += [("ivf_pq", "sq8"), ("ivf_pq", "vectors")]

@@ -13,7 +13,9 @@ from embedded import KINDS, random_embeddings, write_embeddings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.search import ImageTable, Index, build_index, change_index, rows_where
+from gsp_tf.search import Index, build_index, change_index
+from gsp_tf.search._tables import ImageTable
+from gsp_tf.search.index._where import rows_where
 
 TABLE = pa.table(
     {

@@ -13,48 +13,29 @@ from gsp_tf._console import listed
 from gsp_tf._metadata import check_same_model
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import LearnedWhitening, TokenSets
-from gsp_tf.search.embeddings import MOST_IMAGES, Embeddings, evaluated_embeddings
-from gsp_tf.search.tables import num_tokens
+from gsp_tf.search._tables import num_tokens
+from gsp_tf.search.embeddings import MOST_IMAGES, Embeddings, evaluated_embeddings, read_labelled
 
 
 @dataclasses.dataclass(frozen=True)
 class RankedImages:
-    """Queries, and the images that they search.
-
-    Args:
-        queries: embeddings of Q images.
-        references: embeddings of N images; `None` means that the queries search each other.
-        galleries: texts `(N,)`, the gallery of each reference; `None` if there is only one.
-        metric: the distance that the embeddings are made for, "cosine" if it is that of any source;
-            `None` if it is unknown.
-        notes: sentences about what was left out.
-        whitening: the whitening of `ranked_images`, if it was asked for.
-
-    Example:
-        >>> found = RankedImages(Embeddings.from_arrays(np.eye(2), labels=["cat", "dog"]))
-        >>> found.groups("class").tolist(), found.searched[1].tolist()
-        (['cat', 'dog'], [0, 1])
-    """
+    """Queries, and the references that they search; without any, they search each other."""
 
     queries: Embeddings
-    references: Embeddings | None = None
-    galleries: np.ndarray | None = None
-    metric: str | None = None
-    notes: Sequence[str] = ()
-    whitening: LearnedWhitening | None = None
+    references: Embeddings | None
+    galleries: np.ndarray | None  # the name of the gallery of each reference, if there are several
+    metric: str | None  # "cosine" if it is that of any source, `None` if it is unknown
+    notes: Sequence[str]  # about what was left out
+    whitening: LearnedWhitening | None
 
     @functools.cached_property
     def class_names(self) -> list[str]:
-        """The names of all classes."""
         both = [self.queries, *filter(None, [self.references])]
         return np.unique([label for images in both for label in images.labels]).tolist()
 
     @functools.cached_property
     def searched(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """Arguments of metrics: queries `(Q, D)`, their labels, references `(N, D)`, their labels.
-
-        Labels are rows of `class_names`.
-        """
+        """Arguments of metrics: queries `(Q, D)`, their classes, references `(N, D)`, theirs."""
         return tuple(
             values
             for images in (self.queries, self.references)
@@ -101,36 +82,13 @@ def ranked_images(
     """Reads embeddings to evaluate: test images of a run, or those of any other source.
 
     A run gives the embeddings of its last evaluation, and its gallery if it has one. If another
-    source has too many images, random classes are read as a whole.
+    source has more than `most_images`, random classes are read as a whole. `galleries` are sources
+    to search instead, a run for its validation classes.
 
-    Args:
-        source: run folder, or a source of `Embeddings.read`, with labels.
-        galleries: sources to search instead, a run for its validation classes; their images without
-            a label are left out.
-        columns: names of columns to take from the table.
-        table: file for `ImageTable` with these columns; `None` takes them from the sources, and for
-            a run of a manifest from the manifest.
-        most_images: number of images to read at most, except for galleries; `None` reads all.
-        seed: seed of the choice of classes.
-        tokens: number of local features of an image that the model of a run gives; other sources
-            give those that they keep. `None` gives none.
-        whitening: labelled source, such as that of the training images, from whose matched pairs
-            `LearnedWhitening` is learned; `None` learns none.
-
-    Returns:
-        `RankedImages`.
-
-    Raises:
-        FileNotFoundError: if there is nothing at a path.
-        ValueError: if a source cannot be used, models do not belong together, all images are of one
-            class, or columns or tokens are missing.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     np.savez(f"{folder}/a.npz", embeddings=np.eye(3), labels=["cat", "dog", "cat"])
-        ...     ranked_images(f"{folder}/a.npz").searched[1]
-        array([0, 1, 0])
+    The `columns` are taken from a table, without one from the sources, and for a run of a manifest
+    from the manifest. `tokens` is the number of local features of an image that the model of a run
+    gives; other sources give those that they keep. `whitening` is a labelled source from whose
+    matched pairs `LearnedWhitening` is learned.
     """
     names = [str(Path(gallery)) for gallery in galleries]
     if len(set(names)) < len(names):
@@ -173,9 +131,7 @@ def ranked_images(
 
 def _read(source, columns, table, seed, most_images=None, tokens=False):
     """The labelled images of a source; of a run those of its validation classes."""
-    split = "validation" if runs.is_run(source) else None
-    found = Embeddings.read(source, split=split, tokens=tokens)
-    return _with_columns(found.labelled(most_images, seed), source, columns, table)
+    return _with_columns(read_labelled(source, most_images, seed, tokens), source, columns, table)
 
 
 def _with_columns(images, source, columns, table):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from gsp_tf._files import SEAL, UNSEALED, check_seal, csv_cell, replace_bytes, replacing, sealed
 from gsp_tf._metadata import LARGEST, Metadata, ModelInfo, check_range
 from gsp_tf._typing import PathLike
-from gsp_tf.search.tables import opened_parquet, read_parquet, vectors_of
+from gsp_tf.search._tables import opened_parquet, read_parquet, vectors_of
 
 FILE_COLUMNS = {"file_size": pa.int64(), "file_time": pa.timestamp("ns", "UTC")}
 _CORRUPT = b"corrupt"
@@ -81,13 +81,6 @@ class EmbeddingsFolder:
     `embeddings.json` describes the embeddings. `embeddings-00000.parquet` and so on hold the
     columns path, label and embedding, and further columns of the images. `corrupt.csv`, if present,
     lists the images that could not be read.
-
-    Args:
-        path: The folder.
-
-    Example:
-        >>> EmbeddingsFolder("embedded").metadata_path.as_posix()
-        'embedded/embeddings.json'
     """
 
     def __init__(self, path: PathLike):
@@ -100,12 +93,7 @@ class EmbeddingsFolder:
 
     @classmethod
     def open(cls, path: "EmbeddingsFolder | PathLike") -> "EmbeddingsFolder":
-        """Opens a finished folder.
-
-        Raises:
-            FileNotFoundError: If it holds no embeddings or lacks a shard.
-            ValueError: If it is incomplete or damaged.
-        """
+        """Opens a finished folder; raises an error for any other."""
         folder = cls(path)
         if not folder.metadata_path.is_file():
             raise FileNotFoundError(

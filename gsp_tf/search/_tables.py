@@ -38,25 +38,10 @@ _PLAIN = (
 class ImageTable:
     """Columns of images by the path of their file, such as the camera of each.
 
-    Args:
-        path: CSV file in UTF-8, or Parquet file, with the column path, relative to the folder of
-            the file or absolute, and further columns.
-        names: names of the columns to read; their values become texts. `None` reads all columns of
-            numbers, texts, truth values, dates and times, as what they are, and a warning names the
-            others; of a CSV file, by what their values look like, with empty cells as missing ones.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it cannot be read, lacks a column, or names an image twice.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     lines = "path,camera", "/photos/1.png,left", "/photos/2.png,right"
-        ...     _ = Path(folder, "cameras.csv").write_text("\\n".join(lines))
-        ...     table = ImageTable(f"{folder}/cameras.csv", ["camera"])
-        >>> table.rows(["/photos/2.png"]).to_pylist()
-        [{'camera': 'right'}]
+    It is a CSV file in UTF-8 or a Parquet file with the column path, relative to the folder of the
+    file or absolute. Columns that are named become texts. Without names all columns of numbers,
+    texts, truth values, dates and times are read as what they are, those of a CSV file by what
+    their values look like, and a warning names the others.
     """
 
     def __init__(self, path: PathLike, names: Sequence[str] | None = None):
@@ -84,14 +69,7 @@ class ImageTable:
             raise ValueError(f"{path} names images twice: {listed(twice)}.")
 
     def rows(self, paths: Sequence[PathLike]) -> pa.Table:
-        """The columns of some images as a table of n rows.
-
-        Args:
-            paths: n paths.
-
-        Raises:
-            ValueError: if the table lacks an image.
-        """
+        """The columns of some images; raises `ValueError` if the table lacks one."""
         wanted = pa.array([as_text(located(path)) for path in paths], pa.string())
         rows = pc.index_in(wanted, value_set=self._paths)
         if rows.null_count:

@@ -44,36 +44,8 @@ def choose_kind(count: int) -> Kind:
     return "ivf_sq8" if count <= _MOST_FOR_SQ8 else "ivf_pq"
 
 
-def new_index(kind: Kind, dim: int, count: int, metric: int) -> faiss.Index:
-    """Makes an empty faiss index that takes vectors with ids.
-
-    - `exact` compares the query with every vector.
-    - `sq8` does the same with codes of a byte for each dimension.
-    - `hnsw` follows the links of a graph, 32 per vector and more for few of them, from neighbour to
-      neighbour (Malkov, Yashunin, "Efficient and Robust Approximate Nearest Neighbor Search Using
-      Hierarchical Navigable Small World Graphs", 2016). `hnsw_sq8` has the graph with codes.
-    - `ivf_sq8` and `ivf_pq` assign the vectors to about 4 √N lists around k-means centres and
-      compare the query with the vectors of the nearest lists (Jégou, Douze, Schmid, "Product
-      Quantization for Nearest Neighbor Search", 2011). They store the difference between a vector
-      and its centre: `ivf_sq8` as a byte for each dimension; `ivf_pq` as a byte for every four
-      dimensions, which selects one of their 256 k-means centres.
-
-    Args:
-        kind: One of the kinds above.
-        dim: Dimension D of the vectors.
-        count: Number N of vectors that the index will hold.
-        metric: A faiss metric.
-
-    Returns:
-        The index; all kinds except exact and hnsw need training.
-
-    Raises:
-        ValueError: For an unknown kind, or too few vectors to train a compressed index.
-
-    Example:
-        >>> new_index("ivf_sq8", 64, 10_000, faiss.METRIC_L2).nlist
-        256
-    """
+def _new_index(kind: Kind, dim: int, count: int, metric: int) -> faiss.Index:
+    """An empty faiss index that takes vectors with ids; `count` is how many it will hold."""
     if kind not in get_args(Kind):
         raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; received {kind!r}.")
     if kind not in KEEP_VECTORS and count < FEWEST_TO_COMPRESS:
@@ -195,49 +167,6 @@ def _is_of_kind(index, kind, mapped):
     return is_own and isinstance(faiss.downcast_index(index.quantizer), faiss.IndexFlat)
 
 
-def _emptied(index: faiss.Index, kind: Kind) -> faiss.Index:
-    """An empty index with the training of an index that was read with its vectors on disk."""
-    if kind in _IVF:
-        lists = faiss.ArrayInvertedLists(index.nlist, index.code_size)
-        lists.this.disown()
-        index.replace_invlists(lists, True)
-        index.ntotal = 0
-        return index
-    old, new = _inner(index), _without_lists(kind, index.d, index.metric_type)
-    if kind in _GRAPHS:
-        new.hnsw.efSearch = old.hnsw.efSearch
-    if kind not in KEEP_VECTORS:
-        faiss.copy_array_to_vector(
-            faiss.vector_to_array(_storage(old).sq.trained), _storage(new).sq.trained
-        )
-        _storage(new).is_trained = new.is_trained = True
-    return faiss.IndexIDMap(new)
-
-
-def _without_ids(index: faiss.Index, kind: Kind, ids: np.ndarray) -> faiss.Index:
-    """The index, which may change, without some ids; a graph is made again from what it keeps."""
-    if kind not in _GRAPHS:
-        index.remove_ids(ids)
-        return index
-    there = _stored_ids(index)
-    rows = np.flatnonzero(~np.isin(there, ids))
-    kept = _emptied(index, kind)
-    if len(rows):
-        kept.add_with_ids(_storage(index).reconstruct_batch(rows), there[rows])
-    return kept
-
-
-def _merged(first: faiss.Index, second: faiss.Index, kind: Kind) -> faiss.Index:
-    """One index, the first one, with the vectors of both; the ids of the second are larger."""
-    if kind in _GRAPHS:
-        vectors = _storage(second)
-        if second.ntotal:
-            first.add_with_ids(vectors.reconstruct_n(0, second.ntotal), _stored_ids(second))
-    else:
-        first.merge_from(second, 0)
-    return first
-
-
 def _row_ids(index: faiss.IndexIDMap) -> np.ndarray:
     """The ids of the rows of an index, int64 `(N,)`, in its memory and until it changes."""
     if not index.ntotal:
@@ -253,16 +182,6 @@ def find_rows(ids: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return rows, is_known
 
 
-def _stored_ids(index: faiss.Index) -> np.ndarray:
-    """The ids of the vectors in an index, int64 `(N,)`, ascending."""
-    if isinstance(index, faiss.IndexIDMap):
-        return np.sort(_row_ids(index))
-    lists = index.invlists
-    sizes = [(number, lists.list_size(number)) for number in range(index.nlist)]
-    ids = [faiss.rev_swig_ptr(lists.get_ids(number), size) for number, size in sizes if size]
-    return np.sort(np.concatenate([np.empty(0, np.int64), *ids]))
-
-
 _CANDIDATES_PER_NEIGHBOUR = 10
 _FEWEST_CANDIDATES = 100
 _FEWEST_STEPS, _MOST_STEPS = 16, 1024
@@ -276,18 +195,6 @@ class VectorIndex:
     Without codes, the scores are those of the index. With them, a search takes ten candidates for
     each neighbour, 100 at least, from the index and orders them by the codes: a byte for each
     dimension, or the vectors themselves.
-
-    Args:
-        kind: Kind of the index.
-        index: `faiss.Index` of this kind.
-        codes: `VectorIndex` of kind `"sq8"` or `"exact"` with the same ids; `None` for no
-            rescoring.
-
-    Example:
-        >>> vectors = VectorIndex.new("exact", 2, 2, faiss.METRIC_L2)
-        >>> vectors.add(np.array([5, 6]), np.float32([[0, 1], [3, 4]]))
-        >>> vectors.search(np.float32([[3, 3]]), 1)
-        (array([[1.]], dtype=float32), array([[6]]))
     """
 
     def __init__(self, kind: Kind, index: faiss.Index, codes: "VectorIndex | None" = None):
@@ -297,8 +204,8 @@ class VectorIndex:
     def new(
         cls, kind: Kind, dim: int, count: int, metric: int, rescore: Rescore | None = None
     ) -> "VectorIndex":
-        """An empty index; the arguments are those of `new_index`, and what to rescore by."""
-        index = new_index(kind, dim, count, metric)
+        """An empty index of D = `dim` for `count` vectors; raises `ValueError` if it cannot be."""
+        index = _new_index(kind, dim, count, metric)
         check_rescore(kind, rescore)
         return cls(kind, index, rescore and cls.new(CODES[rescore], dim, count, metric))
 
@@ -343,7 +250,12 @@ class VectorIndex:
     @property
     def ids(self) -> np.ndarray:
         """The ids, int64 `(N,)`, ascending."""
-        return _stored_ids(self.index)
+        if isinstance(self.index, faiss.IndexIDMap):
+            return np.sort(_row_ids(self.index))
+        lists = self.index.invlists
+        sizes = [(number, lists.list_size(number)) for number in range(self.index.nlist)]
+        ids = [faiss.rev_swig_ptr(lists.get_ids(number), size) for number, size in sizes if size]
+        return np.sort(np.concatenate([np.empty(0, np.int64), *ids]))
 
     def train(self, vectors: np.ndarray) -> None:
         """Trains centres and codes on float32 vectors `(n, D)`, where the kind has any."""
@@ -395,17 +307,9 @@ class VectorIndex:
         selector: faiss.IDSelector | None = None,
         everything: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Finds the k nearest vectors of each query.
+        """Scores and ids `(Q, k)` of the vectors nearest to queries `(Q, D)`; id -1 if missing.
 
-        Args:
-            queries: float32 `(Q, D)`.
-            k: Number of vectors.
-            selector: The ids to find; `None` finds all.
-            everything: Whether to compare with all vectors that the selector leaves, whatever the
-                kind of the index.
-
-        Returns:
-            scores of faiss and ids `(Q, k)`, best first; id -1 marks a missing one.
+        With `everything`, all vectors that the selector leaves are compared, whatever the kind.
         """
         if self.codes is None or not len(self):
             found = self._found(queries, k, selector, everything)
@@ -478,18 +382,45 @@ class VectorIndex:
 
     def emptied(self) -> "VectorIndex":
         """An empty index with the training of this one, which was read with its vectors on disk."""
-        codes = None if self.codes is None else self.codes.emptied()
-        return VectorIndex(self.kind, _emptied(self.index, self.kind), codes)
+        codes, index = None if self.codes is None else self.codes.emptied(), self.index
+        if self.kind in _IVF:
+            lists = faiss.ArrayInvertedLists(index.nlist, index.code_size)
+            lists.this.disown()
+            index.replace_invlists(lists, True)
+            index.ntotal = 0
+            return VectorIndex(self.kind, index, codes)
+        old, new = _inner(index), _without_lists(self.kind, index.d, index.metric_type)
+        if self.kind in _GRAPHS:
+            new.hnsw.efSearch = old.hnsw.efSearch
+        if self.kind not in KEEP_VECTORS:
+            trained = faiss.vector_to_array(_storage(old).sq.trained)
+            faiss.copy_array_to_vector(trained, _storage(new).sq.trained)
+            _storage(new).is_trained = new.is_trained = True
+        return VectorIndex(self.kind, faiss.IndexIDMap(new), codes)
 
     def without(self, ids: np.ndarray) -> "VectorIndex":
-        """The index without some ids; this one may change."""
+        """The index without some ids; this one may change. A graph is made again."""
         codes = None if self.codes is None else self.codes.without(ids)
-        return VectorIndex(self.kind, _without_ids(self.index, self.kind, ids), codes)
+        if self.kind not in _GRAPHS:
+            self.index.remove_ids(ids)
+            return VectorIndex(self.kind, self.index, codes)
+        there = self.ids
+        rows = np.flatnonzero(~np.isin(there, ids))
+        kept = VectorIndex(self.kind, self.index).emptied().index
+        if len(rows):
+            kept.add_with_ids(_storage(self.index).reconstruct_batch(rows), there[rows])
+        return VectorIndex(self.kind, kept, codes)
 
     def merged(self, other: "VectorIndex") -> "VectorIndex":
         """This index, with the vectors of another with larger ids; both may change."""
-        codes = None if self.codes is None else self.codes.merged(other.codes)
-        return VectorIndex(self.kind, _merged(self.index, other.index, self.kind), codes)
+        if self.kind not in _GRAPHS:
+            self.index.merge_from(other.index, 0)
+        elif len(other):
+            vectors = _storage(other.index).reconstruct_n(0, len(other))
+            self.index.add_with_ids(vectors, other.ids)
+        if self.codes is not None:
+            self.codes.merged(other.codes)
+        return self
 
 
 NEIGHBOURS = 10
@@ -521,23 +452,7 @@ def exact_neighbours(
     k: int,
     metric: int,
 ) -> np.ndarray:
-    """Finds the true nearest neighbours of queries among blocks of vectors.
-
-    Args:
-        blocks: Pairs of ids `(n,)` and float32 vectors `(n, D)`.
-        queries: float32 `(Q, D)`.
-        excluded: Integers `(Q,)`: for each query, the id to leave out.
-        k: Number of neighbours.
-        metric: A faiss metric.
-
-    Returns:
-        ids `(Q, k)`.
-
-    Example:
-        >>> blocks = [(np.array([5]), np.float32([[1]])), (np.array([6]), np.float32([[3]]))]
-        >>> exact_neighbours(blocks, np.float32([[2.5]]), np.array([6]), 1, faiss.METRIC_L2)
-        array([[5]])
-    """
+    """Ids `(Q, k)` of the nearest in blocks of ids and vectors; each query leaves one id out."""
     heap = faiss.ResultHeap(len(queries), k + 1, keep_max=metric == faiss.METRIC_INNER_PRODUCT)
     for ids, vectors in blocks:
         scores, rows = faiss.knn(queries, vectors, min(k + 1, len(ids)), metric)
@@ -549,26 +464,10 @@ def exact_neighbours(
 def choose_effort(
     vectors: VectorIndex, queries: np.ndarray, excluded: np.ndarray, truth: np.ndarray
 ) -> float:
-    """Sets how many lists, or steps in its graph, an index searches, and measures its recall.
+    """Sets the `effort` of an index, and measures its recall of the ids of `exact_neighbours`.
 
-    The number is the smallest power of two with 99 % of the recall of the largest number: all lists
-    or 1,024 steps. With codes to rescore by, the recall is that of the rescored neighbours. An
-    index that compares with all vectors has no such number.
-
-    Args:
-        vectors: The index; its `effort` is set.
-        queries: float32 `(Q, D)`.
-        excluded: Integers `(Q,)`: for each query, the id to leave out.
-        truth: ids `(Q, k)` from `exact_neighbours`.
-
-    Returns:
-        The recall, in [0, 1].
-
-    Example:
-        >>> vectors = VectorIndex.new("hnsw", 1, 3, faiss.METRIC_L2)
-        >>> vectors.add(np.array([5, 6, 7]), np.float32([[1], [2], [9]]))
-        >>> choose_effort(vectors, np.float32([[2]]), np.array([6]), np.array([[5]]))
-        1.0
+    It is the smallest power of two with 99 % of the recall of the largest effort: all lists or
+    1,024 steps.
     """
 
     def reached(effort):

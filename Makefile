@@ -16,9 +16,6 @@ INSTALLED := $(VENV)/.installed
 COMPLETE := $(VENV)/.complete
 
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist worksteal
-# TensorFlow keeps what it compiles until its process ends: each group has processes of its own.
-COMPILING := tests/layers tests/losses tests/ops tests/papers
-TRAINING := tests/runs tests/training
 ON_EVERY_BACKEND := tests/ops tests/layers tests/losses \
 	tests/training/test_fits_on_backends.py tests/training/test_health.py tests/training/test_chunks.py \
 	tests/test_backends.py::test_values_in_float64_are_those_of_tensorflow \
@@ -40,7 +37,8 @@ PYTHONS ?= $(PYTHON)
 OLDEST := .venv-oldest
 LIBRARIES := pytorch-metric-learning==2.9.0 tensorflow-similarity==0.17.1 tensorflow-addons==0.23.0
 
-# A worker has one core. Python keeps what it compiles, and pytest the tests that it rewrites.
+# TensorFlow keeps what it compiles until its process ends, so that `make test` runs groups of folders
+# one after the other. A worker has one core. Python keeps what it compiles, and pytest the tests that it rewrites.
 test test-torch test-jax test-oldest: export OMP_NUM_THREADS ?= 1
 test test-torch test-jax test-oldest: export TF_NUM_INTRAOP_THREADS ?= 1
 test test-torch test-jax test-oldest: export PYTHONDONTWRITEBYTECODE =
@@ -54,9 +52,10 @@ demo: $(INSTALLED)
 test: $(COMPLETE)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(PYTEST) $(COMPILING)
-	$(PYTEST) $(TRAINING)
-	$(PYTEST) $(addprefix --ignore=,$(COMPILING) $(TRAINING))
+	$(PYTEST) tests/losses tests/search
+	$(PYTEST) tests/layers tests/ops tests/papers tests/training
+	$(PYTEST) tests/runs
+	$(PYTEST) $(addprefix --ignore=tests/,losses search layers ops papers training runs)
 
 test-torch test-jax: test-%: $(COMPLETE)
 	KERAS_BACKEND=$* $(PYTEST) $(ON_EVERY_BACKEND)

@@ -55,7 +55,9 @@ def test_equals_definition(seed, classes, dim):
 
 
 def test_refuses_another_distance():
-    with pytest.raises(ValueError, match='must be "euclidean" or "cosine"; received'):
+    with pytest.raises(
+        ValueError, match="distance must be one of euclidean, cosine, received 'l1'"
+    ):
         embedding_density([[1, 0], [0, 1], [-1, 0]], [4, 4, 2], distance="l1")
 
 

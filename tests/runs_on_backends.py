@@ -1,11 +1,9 @@
-"""Commands, models of runs, the README's example and a notebook, on the backend KERAS_BACKEND.
+"""Commands, models of runs and the README's example, on the backend KERAS_BACKEND.
 
 Arguments: a recipe, a run folder to make, a run of another backend, a file for the embeddings by
 both models, and the images to embed.
 """
 
-import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -14,7 +12,6 @@ import keras
 import numpy as np
 import pytest
 from digit_runs import run_command
-from IPython.core.interactiveshell import InteractiveShell
 
 from gsp_tf.search import RunModel
 
@@ -42,18 +39,7 @@ def run_readme():
     patch.undo()
 
 
-def run_notebook(name):
-    """The short form of a notebook."""
-    os.environ["GSP_TF_SHORT"] = "1"
-    shell = InteractiveShell.instance()
-    shell.enable_gui = lambda gui: None
-    for cell in json.loads((ROOT / "notebooks" / name).read_text("utf-8"))["cells"]:
-        if cell["cell_type"] == "code":
-            shell.run_cell("".join(cell["source"])).raise_error()
-
-
 if __name__ == "__main__":
     recipe, run, other, out, *images = sys.argv[1:]
     run_and_embed(recipe, run, other, out, images)
     run_readme()
-    run_notebook("02_image_search.ipynb")

@@ -125,10 +125,11 @@ def run_by_stand_ins(tmp_path):
         (programs / name).write_text(stand_in)
         (programs / name).chmod(0o755)
     copy = tmp_path / "checkout"
-    installed = copy / ".venv/bin/gsp-tf"
-    installed.parent.mkdir(parents=True)
-    installed.write_text(stand_in)
-    installed.chmod(0o755)
+    (copy / ".venv/bin").mkdir(parents=True)
+    for name in ("gsp-tf", "pip"):
+        installed = copy / ".venv/bin" / name
+        installed.write_text(stand_in)
+        installed.chmod(0o755)
     left_out = shutil.ignore_patterns("results", "figures")
     shutil.copytree(ROOT / "experiments", copy / "experiments", ignore=left_out)
     for script in copy.rglob("*.sh"):

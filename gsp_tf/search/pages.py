@@ -3,18 +3,21 @@
 import functools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data import UnreadableImageError, read_image
 from gsp_tf.evaluation import match_tokens
-from gsp_tf.runs import TokenModel, evaluation_batches
 from gsp_tf.search.embedder import CheckedImages, RunModel
 from gsp_tf.search.index.image_index import Index
 from gsp_tf.search.index.neighbours import Neighbour
 from gsp_tf.search.thresholds import Thresholds
 from gsp_tf.visual import TILE_PIXELS, Tile, array_tile, draw_matches, write_search_page
+
+if TYPE_CHECKING:
+    from gsp_tf.runs import TokenModel
 
 TOKENS = 32
 """Local features of an image that are matched with those of another."""
@@ -30,7 +33,7 @@ def image_tile(path: PathLike) -> Tile:
     return array_tile(image, path)._replace(link=Path(path).absolute().as_uri())
 
 
-def pair_pictures(tokens: TokenModel, images: Tensor) -> list[np.ndarray]:
+def pair_pictures(tokens: "TokenModel", images: Tensor) -> list[np.ndarray]:
     """Draws what the first image has in common with each of the others.
 
     The local features of prepared images `(B, S, S, channels)` that weigh most are matched by
@@ -55,6 +58,8 @@ def _explained(
     model: RunModel, image: PathLike, others: Sequence[PathLike]
 ) -> list[np.ndarray | None]:
     """The `pair_pictures` of an image file and others; `None` for one that cannot be read."""
+    from gsp_tf.runs import TokenModel, evaluation_batches  # with Keras, which thumbnails need not
+
     tokens = TokenModel(model.embedder, TOKENS)
     files = [str(file) for file in (image, *others)]
     checked = CheckedImages(files, model.embedder.input_shape[-1])

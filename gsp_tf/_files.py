@@ -11,7 +11,7 @@ import re
 import shutil
 import stat
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,11 @@ class DiskFullError(OSError):
 
     def __str__(self):
         return f"{super().__str__()} {self.advice}".rstrip()
+
+
+def as_list(paths: PathLike | Iterable[Any]) -> list[Any]:
+    """One path or several as a list: a text alone would be read letter by letter."""
+    return [paths] if isinstance(paths, str | bytes | os.PathLike) else list(paths)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,5 @@
 """Read recipes from files and options, and write them."""
 
-import os
 from argparse import ArgumentError
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
@@ -11,7 +10,7 @@ import yaml
 from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser
 
-from gsp_tf._files import replace_text
+from gsp_tf._files import as_list, replace_text
 from gsp_tf._names import NAMES
 from gsp_tf._refusals import readable
 from gsp_tf._typing import PathLike
@@ -51,7 +50,7 @@ def load_recipe(
         >>> recipe.data.name, recipe.data.image_size, recipe.seed, recipe.name
         ('cub200', 224, 3, 'method')
     """
-    files = [files] if isinstance(files, str | os.PathLike) else list(files)
+    files = as_list(files)
     parser = _parser()
     try:
         given = parser.parse_args(list(overrides), defaults=False).as_dict()

@@ -246,6 +246,8 @@ class RunModel:
         return {}
 
     def _embed_readable(self, images, description, tokens):
+        if isinstance(images, str | bytes | os.PathLike):  # one alone, not its letters
+            images = [images]
         try:
             checked = CheckedImages(images, self.embedder.input_shape[-1])
             batches, sets = runs.evaluation_batches(self.recipe, checked), []

@@ -83,6 +83,8 @@ def test_what_pillow_decodes_and_tensorflow_does_not_is_left_out(
     embeddings, problems = model.embed_images([paths[0], str(broken), paths[1]])
     assert problems == ["", "TensorFlow cannot decode it", ""]
     np.testing.assert_allclose(embeddings[[0, 2]], model.embed_images(paths)[0], atol=1e-6)
+    alone = model.embed_images(paths[0]).embeddings  # not its letters
+    np.testing.assert_allclose(alone, embeddings[:1], atol=1e-6)
     assert np.isnan(embeddings[1]).all()
 
 

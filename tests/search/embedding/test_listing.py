@@ -39,6 +39,10 @@ def test_an_image_named_twice_is_listed_once_with_the_label_that_is_known(folder
     assert first == (str(folder / "a/3.png"), "a") and len(listed) == 4
 
 
+def test_one_path_alone_is_not_read_letter_by_letter(folder):
+    assert list_images(folder) == list_images(str(folder)) == list_images([folder])
+
+
 def test_a_manifest(folder, tmp_path):
     manifest = tmp_path / "list.csv"
     manifest.write_text("path,label\nin/0.png,zero\nin/gone.png,\n", encoding="utf-8")

@@ -16,6 +16,8 @@ INSTALLED := $(VENV)/.installed
 COMPLETE := $(VENV)/.complete
 
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist worksteal
+GROUPS_OF_TESTS := "tests/losses tests/search" "tests/layers tests/ops tests/papers tests/training" \
+	"tests/runs" "$(addprefix --ignore=tests/,losses search layers ops papers training runs)"
 ON_EVERY_BACKEND := tests/ops tests/layers tests/losses \
 	tests/training/test_fits_on_backends.py tests/training/test_health.py tests/training/test_chunks.py \
 	tests/test_backends.py::test_values_in_float64_are_those_of_tensorflow \
@@ -52,10 +54,7 @@ demo: $(INSTALLED)
 test: $(COMPLETE)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(PYTEST) tests/losses tests/search
-	$(PYTEST) tests/layers tests/ops tests/papers tests/training
-	$(PYTEST) tests/runs
-	$(PYTEST) $(addprefix --ignore=tests/,losses search layers ops papers training runs)
+	failed=0; for folders in $(GROUPS_OF_TESTS); do $(PYTEST) $$folders || failed=1; done; exit $$failed
 
 test-torch test-jax: test-%: $(COMPLETE)
 	KERAS_BACKEND=$* $(PYTEST) $(ON_EVERY_BACKEND)

@@ -11,7 +11,7 @@ import re
 import shutil
 import stat
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,9 @@ class DiskFullError(OSError):
         return f"{super().__str__()} {self.advice}".rstrip()
 
 
-def as_list(paths: PathLike | Iterable[Any]) -> list[Any]:
-    """One path or several as a list: a text alone would be read letter by letter."""
-    return [paths] if isinstance(paths, str | bytes | os.PathLike) else list(paths)
+def several(images: Any) -> Any:
+    """What is given, and one path or content alone in a list, not letter by letter."""
+    return [images] if isinstance(images, str | bytes | os.PathLike) else images
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import yaml
 from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser
 
-from gsp_tf._files import as_list, replace_text
+from gsp_tf._files import replace_text, several
 from gsp_tf._names import NAMES
 from gsp_tf._refusals import readable
 from gsp_tf._typing import PathLike
@@ -50,7 +50,7 @@ def load_recipe(
         >>> recipe.data.name, recipe.data.image_size, recipe.seed, recipe.name
         ('cub200', 224, 3, 'method')
     """
-    files = as_list(files)
+    files = list(several(files))
     parser = _parser()
     try:
         given = parser.parse_args(list(overrides), defaults=False).as_dict()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gsp_tf import runs
 from gsp_tf._console import bulleted, counted
-from gsp_tf._files import advising, as_list, locked, remove_partial
+from gsp_tf._files import advising, locked, remove_partial, several
 from gsp_tf._metadata import versions
 from gsp_tf._typing import PathLike
 from gsp_tf.data import IMAGE_EXTENSIONS, LeftOut, find_images, read_rows
@@ -38,7 +38,7 @@ class ListedImage(NamedTuple):
 def list_images(sources: PathLike | Sequence[PathLike]) -> list[ListedImage]:
     """The distinct image files in files, folders (searched at any depth) and .csv files."""
     labels = {}
-    for source in as_list(sources):
+    for source in several(sources):
         for path, label in _listed(Path(source)):
             path = os.path.abspath(path)
             known = labels.get(path)
@@ -228,7 +228,7 @@ def _size_and_time(image):
 
 def embed_images(
     run: PathLike,
-    images: Sequence[PathLike],
+    images: PathLike | Sequence[PathLike],
     out: PathLike | None = None,
     shard_size: int = SHARD_SIZE,
     tokens: int = 0,

@@ -10,7 +10,7 @@ import numpy as np
 
 from gsp_tf import runs
 from gsp_tf._console import show_progress
-from gsp_tf._files import file_sha256
+from gsp_tf._files import file_sha256, several
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._metadata import ModelInfo, Preprocessing
 from gsp_tf._typing import PathLike, Tensor
@@ -246,8 +246,7 @@ class RunModel:
         return {}
 
     def _embed_readable(self, images, description, tokens):
-        if isinstance(images, str | bytes | os.PathLike):  # one alone, not its letters
-            images = [images]
+        images = several(images)
         try:
             checked = CheckedImages(images, self.embedder.input_shape[-1])
             batches, sets = runs.evaluation_batches(self.recipe, checked), []

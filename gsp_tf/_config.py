@@ -64,7 +64,7 @@ def restored(config: dict[str, Any]) -> dict[str, Any]:
         if config[name] != default:
             raise ValueError(
                 f"The loss was saved with {name}={config[name]!r}, which is {now} now: make the "
-                "loss anew, and load the weights alone."
+                "loss again, and load the weights alone."
             )
     kept = {name: value for name, value in config.items() if name not in MOVED}
     return {name: _restored(value) for name, value in kept.items()}
@@ -83,7 +83,7 @@ class Guarded:
     """Arguments of a float type that only the constructor or the structure of a step reads."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # A first value, of a weight with an argument's name, is no change.
+        # A first value, of a weight with an argument's name, is not a change.
         was_read = "_was_traced" in vars(self) and name in parameters_of(type(self))
         if name in vars(self) and (was_read or name in self.unscheduled):
             kind = type(self).__name__

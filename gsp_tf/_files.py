@@ -51,7 +51,7 @@ class DiskFullError(OSError):
 
 
 def several(images: Any) -> Any:
-    """What is given, and one path or content alone in a list, not letter by letter."""
+    """The images as given; one path or content alone becomes a list of it."""
     return [images] if isinstance(images, str | bytes | os.PathLike) else images
 
 

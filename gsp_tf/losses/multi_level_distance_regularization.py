@@ -36,7 +36,7 @@ class MultiLevelDistanceRegularization(PairWrapper):
     deviation.
 
     Raises:
-        ValueError: if the loss is no pair loss, the weight is negative, or there is no level.
+        ValueError: if the loss is not a pair loss, the weight is negative, or there is no level.
 
     Example:
         >>> from gsp_tf.losses import ContrastiveLoss

@@ -29,7 +29,7 @@ class ProxyPairsLoss(PairWrapper):
     Weight: `proxies (num_classes * k, D)`, class by class.
 
     Raises:
-        ValueError: if the loss is no pair loss, or if an argument is out of range.
+        ValueError: if the loss is not a pair loss, or if an argument is out of range.
 
     Example:
         >>> from gsp_tf.losses import ContrastiveLoss

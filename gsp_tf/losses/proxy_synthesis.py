@@ -37,7 +37,7 @@ class ProxySynthesis(ProxyWrapper):
     Call: `loss(labels, embeddings, training=True)`.
 
     Raises:
-        ValueError: if the loss is no proxy loss, or if an argument is out of range.
+        ValueError: if the loss is not a proxy loss, or if an argument is out of range.
 
     Example:
         >>> from gsp_tf.losses import ProxyNCALoss

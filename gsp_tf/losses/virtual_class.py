@@ -25,7 +25,7 @@ class VirtualClass(ProxyWrapper):
     Call: `loss(labels, embeddings, training=True)`.
 
     Raises:
-        ValueError: if the loss is no proxy loss.
+        ValueError: if the loss is not a proxy loss.
 
     Example:
         >>> from gsp_tf.losses import NormalizedSoftmaxLoss

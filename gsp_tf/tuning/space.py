@@ -188,7 +188,7 @@ class TuningSpace:
         return compose([], nested(values), under=recipe_values(base))
 
     def fitted(self, base: Recipe) -> Self:
-        """The same search for a recipe: whole numbers are no integers where it has fractions.
+        """The same search for a recipe: whole numbers become fractions where it has fractions.
 
         Args:
             base: the recipe to change.

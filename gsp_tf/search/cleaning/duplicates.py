@@ -357,7 +357,7 @@ def _write_page(found, sizes):
         for row in rows[:_MOST_PICTURES]:
             kind = "identical" if found.is_identical[row] else "near"
             is_best = found.is_representative[row]
-            # Of a path as a set, the last two parts fit in a line.
+            # The last two parts of a path fit in a line.
             of_set = None if found.sets is None else "/".join(found.sets[row].split("/")[-2:])
             notes = [found.labels[row], of_set]
             notes += [f"{sizes[row, 0]} x {sizes[row, 1]}"] if sizes[row, 0] else []
@@ -406,7 +406,7 @@ def _calibrate_on_copies(
     another image of the collection up to it. Images with a duplicate must not count here: an image
     that is nearer to another one than to its own copy saved as a JPEG of quality 50 is left out.
 
-    Of 64 of the images there are four other copies: reduced to half the size, made 20 % brighter,
+    Each of 64 images has four other copies: reduced to half the size, made 20 % brighter,
     cropped by 5 % on each side, and mirrored. The result says how many of the copies of each kind
     the distance finds. Embeddings of fewer dimensions than the model has are prefixes, which are
     normalised (`truncated`).

@@ -59,7 +59,7 @@ class _BoundedConnection(H11Protocol):
         self._clock()
 
     def on_response_complete(self) -> None:
-        """Goes on with the next request of the connection."""
+        """Answers the next request of the connection."""
         super().on_response_complete()
         self._clock()
 

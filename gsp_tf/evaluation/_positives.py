@@ -138,7 +138,7 @@ class RelatedPositives:
         return -np.sort(-self._gains(rows), axis=1)[:, :depth]
 
     def _gains(self, rows):
-        """The relations of queries to all references `(b, N)`, 0 for those that are not positive."""
+        """The relations of queries to all references `(b, N)`, 0 for negatives."""
         from keras import ops
 
         from gsp_tf.ops import label_relation

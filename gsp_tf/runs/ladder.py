@@ -59,7 +59,7 @@ class Ladder:
         >>> Ladder("no/such/ladder")
         Traceback (most recent call last):
             ...
-        FileNotFoundError: no/such/ladder is not a ladder: it has no runs in the folder rungs.
+        FileNotFoundError: no/such/ladder is not a ladder: it has no runs in rungs.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Ladder:
         folders = {name: self._folder(name) for name in _TITLES}
         self.recipes = {n: f.recipe() for n, f in folders.items() if f.recipe_path.is_file()}
         if not self.recipes:
-            raise FileNotFoundError(f"{path} is not a ladder: it has no runs in the folder {RUNGS}.")
+            raise FileNotFoundError(f"{path} is not a ladder: it has no runs in {RUNGS}.")
 
     @classmethod
     def at(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from gsp_tf._files import csv_cell, csv_text
-from gsp_tf.data.datasets.manifest import read_rows
+from gsp_tf.data.datasets.own import read_rows
 from gsp_tf.search._embedded import EmbeddingsFolder
 from gsp_tf.search._tables import ImageTable, write_table
 from gsp_tf.search.embed import list_images

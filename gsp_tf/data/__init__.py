@@ -5,21 +5,25 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
+    from gsp_tf.data.datasets.benchmarks import load_cars196, load_cub200, load_in_shop, load_sop
     from gsp_tf.data.datasets.canvas import CanvasImages
-    from gsp_tf.data.datasets.cars196 import load_cars196
-    from gsp_tf.data.datasets.cifar import load_cifar10, load_cifar100
-    from gsp_tf.data.datasets.cifar_collage import load_cifar_collage
     from gsp_tf.data.datasets.collage import CollageImages, collage_splits
-    from gsp_tf.data.datasets.cub200 import load_cub200
-    from gsp_tf.data.datasets.folder import find_images, load_folder
     from gsp_tf.data.datasets.glyphs import load_glyphs
-    from gsp_tf.data.datasets.in_shop import load_in_shop
-    from gsp_tf.data.datasets.manifest import load_manifest, read_rows
-    from gsp_tf.data.datasets.mnist import load_mnist
-    from gsp_tf.data.datasets.omniglot import load_omniglot
-    from gsp_tf.data.datasets.sop import load_sop
+    from gsp_tf.data.datasets.own import (
+        find_images,
+        load_folder,
+        load_manifest,
+        load_unlabelled,
+        read_rows,
+    )
+    from gsp_tf.data.datasets.small_images import (
+        load_cifar10,
+        load_cifar100,
+        load_cifar_collage,
+        load_mnist,
+        load_omniglot,
+    )
     from gsp_tf.data.datasets.token_sets import synthetic_token_sets
-    from gsp_tf.data.datasets.unlabelled import load_unlabelled
     from gsp_tf.data.images._formats import IMAGE_EXTENSIONS
     from gsp_tf.data.images._identical import identical_files, identical_images, shared_images
     from gsp_tf.data.images._jpeg import decode_jpeg_window, is_upright_jpeg, to_grey

@@ -89,7 +89,7 @@ def test_a_linked_class(pets, tmp_path_factory):
 @pytest.mark.parametrize(("extension", "name"), [(".HEIC", "HEIF"), (".avif", "AVIF")])
 def test_formats_that_need_another_installation(pets, monkeypatch, extension, name):
     kept = tuple(e for e in IMAGE_EXTENSIONS if e != extension.lower())
-    monkeypatch.setattr("gsp_tf.data.datasets.folder.IMAGE_EXTENSIONS", kept)
+    monkeypatch.setattr("gsp_tf.data.datasets.own.IMAGE_EXTENSIONS", kept)
     monkeypatch.setattr(
         "gsp_tf.data.images._formats.FORMATS", tuple(f for f in FORMATS if f != name)
     )

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from gsp_tf.data import load_omniglot
-from gsp_tf.data.datasets import omniglot
+from gsp_tf.data.datasets import small_images
 
 DEVELOPMENT_COPY = Path(__file__).parents[4] / "shared" / "data"
 
@@ -106,9 +106,9 @@ def test_the_published_counts_are_expected(folder):
 def test_download_of_the_full_set(folder, tmp_path, monkeypatch):
     remotes = [
         remote._replace(url=(folder / remote.name).as_uri(), md5=None)
-        for remote in omniglot._REMOTES
+        for remote in small_images._OMNIGLOT_REMOTES
     ]
-    monkeypatch.setattr(omniglot, "_REMOTES", remotes)
+    monkeypatch.setattr(small_images, "_OMNIGLOT_REMOTES", remotes)
     write_zip(
         folder / "images_background.zip", {"Greek/character01/1_01.png": drawing(slice(0, 15))}
     )

@@ -22,7 +22,7 @@ from miniatures import (
 )
 
 from gsp_tf import data
-from gsp_tf.data.datasets import cars196, cifar, cub200, mnist, sop
+from gsp_tf.data.datasets import benchmarks, small_images
 
 
 class Miniature(NamedTuple):
@@ -33,18 +33,20 @@ class Miniature(NamedTuple):
 
 
 CARS = Miniature(
-    data.load_cars196, write_cars196, {"train": (10, 20), "test": (3, 6)}, (cars196, "_SOURCE")
+    data.load_cars196, write_cars196, {"train": (10, 20), "test": (3, 6)}, (benchmarks, "_CARS196")
 )
-BIRDS = Miniature(data.load_cub200, write_cub200, CARS.counts, (cub200, "_SOURCE"))
+BIRDS = Miniature(data.load_cub200, write_cub200, CARS.counts, (benchmarks, "_CUB200"))
 PRODUCTS = Miniature(
-    data.load_sop, write_sop, {"train": (10, 20), "test": (3, 9)}, (sop, "_SOURCE")
+    data.load_sop, write_sop, {"train": (10, 20), "test": (3, 9)}, (benchmarks, "_SOP")
 )
 CLOTHES = Miniature(
     data.load_in_shop, write_in_shop, {"train": (10, 20), "query": (3, 3), "gallery": (3, 6)}
 )
-TEN = Miniature(data.load_cifar10, write_cifar10, {"all": (10, 60)}, (cifar, "_TEN"))
-HUNDRED = Miniature(data.load_cifar100, write_cifar100, {"all": (100, 300)}, (cifar, "_HUNDRED"))
-DIGITS = Miniature(data.load_mnist, write_mnist, {"all": (10, 30)}, (mnist, "_SOURCE"))
+TEN = Miniature(data.load_cifar10, write_cifar10, {"all": (10, 60)}, (small_images, "_TEN"))
+HUNDRED = Miniature(
+    data.load_cifar100, write_cifar100, {"all": (100, 300)}, (small_images, "_HUNDRED")
+)
+DIGITS = Miniature(data.load_mnist, write_mnist, {"all": (10, 30)}, (small_images, "_MNIST"))
 
 
 ITEMS = ["id_00000006", "id_00000002", "id_00000004"]

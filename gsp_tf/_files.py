@@ -75,7 +75,7 @@ def full_disk(error: BaseException) -> DiskFullError | None:
     """Turns any library's error about a full disk into a `DiskFullError`; `None` for others."""
     if isinstance(error, DiskFullError):
         return error
-    reason = _reason(error)
+    reason = _full_reason(error)
     if reason is None:
         return None
     if getattr(error, "filename", None):
@@ -85,7 +85,18 @@ def full_disk(error: BaseException) -> DiskFullError | None:
     return DiskFullError(f"{reason[0].upper()}{reason[1:]}: {line}.")
 
 
-def _reason(error: BaseException) -> str | None:
+def reason(error: BaseException) -> str:
+    """The line of an error that says what happened; in one of TensorFlow, that of its cause."""
+    full = full_disk(error)
+    message = None if full else getattr(error, "message", None)
+    if message is None:
+        return str(full or error)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    causes = [line for line in lines if "Error: " in line]
+    return (causes or lines)[0]
+
+
+def _full_reason(error: BaseException) -> str | None:
     """The reason if an error reports a full disk; most libraries quote the system's text."""
     text = str(error).lower()
     for code, reason in _FULL.items():
@@ -213,7 +224,7 @@ def _partial(path: Path) -> Iterator[Path]:
     try:
         yield place / path.name
     except Exception as error:
-        reason = _reason(error)
+        reason = _full_reason(error)
         if reason is None or isinstance(error, DiskFullError):
             raise
         written = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())

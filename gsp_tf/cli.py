@@ -49,7 +49,7 @@ def _run(arguments, interruption):
         with interruption.raising(), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.showwarning = _note
-            code = COMMANDS[name].command(**checked(options[name].as_dict())) or 0
+            code = COMMANDS[name](**checked(options[name].as_dict())) or 0
             sys.stdout.flush()
     except KeyboardInterrupt:
         interruption.write("gsp-tf: interrupted")
@@ -59,7 +59,7 @@ def _run(arguments, interruption):
             interruption.write(f"gsp-tf: interrupted ({type(error).__name__}: {error})")
             return interruption.code
         if _is_from_tensorflow(error):
-            from gsp_tf.runs import reason
+            from gsp_tf._files import reason
 
             return _refuse(reason(error))
         if not isinstance(error, (ValueError, OSError, ImportError)):
@@ -104,9 +104,9 @@ def _parser():
     subcommands = parser.add_subcommands(
         required=True, metavar="", title="commands", description="COMMAND --help says more."
     )
-    parsers = {name: command_parser(name, module.command) for name, module in COMMANDS.items()}
-    for name, module in COMMANDS.items():
-        summary = module.command.__doc__.splitlines()[0]
+    parsers = {name: command_parser(name, function) for name, function in COMMANDS.items()}
+    for name, function in COMMANDS.items():
+        summary = function.__doc__.splitlines()[0]
         subcommands.add_subcommand(name, parsers[name], help=summary)
     return parser, parsers
 

@@ -181,7 +181,7 @@ def test_the_log_of_tensorflow_is_kept_back_unless_its_import_fails(tmp_path, le
     code += "def command(runs: list[str]):\n    'Report.\\n\\nArgs:\\n    runs: r'\n"
     code += "    __import__('importlib.util').util.find_spec('tensorflow')  # as Keras does\n"
     code += "    __import__('tensorflow')\n"
-    code += "COMMANDS['report'].command = command\n"
+    code += "COMMANDS['report'] = command\n"
     code = f"sys = __import__('sys'); sys.path.insert(0, {str(tmp_path)!r})\n{code}"
     environment = {} if level is None else {"TF_CPP_MIN_LOG_LEVEL": level}
     process = start(code + "main(['report', 'a'])", env=environment)
@@ -255,7 +255,7 @@ STOPS = {
 def test_a_signal_ends_a_command_with_one_line(where):
     body, code, detail = STOPS[where]
     process = start(
-        f"{PROLOGUE}{body}\nCOMMANDS['report'].command = command\n"
+        f"{PROLOGUE}{body}\nCOMMANDS['report'] = command\n"
         "sys.argv = ['gsp-tf', 'report', 'a']\nmain()",
     )
     out, err = output(process)
@@ -266,7 +266,7 @@ def test_a_signal_ends_a_command_with_one_line(where):
 def test_a_signal_that_is_ignored_from_the_start_stays_ignored():
     body = "    send(signal.SIGHUP)\n    return 0"
     process = start(
-        f"{PROLOGUE}{body}\nCOMMANDS['report'].command = command\nmain(['report', 'a'])",
+        f"{PROLOGUE}{body}\nCOMMANDS['report'] = command\nmain(['report', 'a'])",
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
     )
     assert output(process) == ("result\n", "") and process.returncode == 0

@@ -1,7 +1,6 @@
 """Tests that every number of a command line or a recipe has a range, and is refused outside it."""
 
 import inspect
-import types
 import typing
 from collections.abc import Sequence
 
@@ -11,7 +10,7 @@ from gsp_tf import cli
 from gsp_tf._names import NAMES
 from gsp_tf.commands import COMMANDS
 from gsp_tf.recipe import Recipe, TrainingRecipe, parameters, resolved
-from gsp_tf.recipe._classes import _arguments, complete_callbacks, complete_class
+from gsp_tf.recipe._resolved import _arguments, complete_callbacks, complete_class
 from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe
 
 NAN, INF = float("nan"), float("inf")
@@ -30,9 +29,9 @@ def numbers_in(hint):
 def own_options():
     """The options of the commands that are numbers or lists of them, without fields of a recipe."""
     found = []
-    for command, module in COMMANDS.items():
-        parameters = inspect.signature(module.command).parameters
-        for name, hint in typing.get_type_hints(module.command).items():
+    for command, function in COMMANDS.items():
+        parameters = inspect.signature(function).parameters
+        for name, hint in typing.get_type_hints(function).items():
             kinds = list(numbers_in(hint)) if name != "return" else []
             if kinds:
                 of_place = parameters[name].kind == inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -45,8 +44,7 @@ def own_options():
 def test_an_option_refuses_numbers_out_of_range(command, option, kind, monkeypatch, capsys):
     assert hasattr(kind, "_restrictions")
     cli._parser()
-    started = types.SimpleNamespace(command=lambda **_: pytest.fail("The command started."))
-    monkeypatch.setitem(COMMANDS, command, started)
+    monkeypatch.setitem(COMMANDS, command, lambda **_: pytest.fail("The command started."))
     largest = max(bound for _, bound in kind._restrictions)
     beyond = ["nan", ".nan", "inf", "-.inf", "1e39", "-1", "many", "1" * 5000]
     for value in [*beyond, *([str(10**20)] if largest < 10**20 else [])]:

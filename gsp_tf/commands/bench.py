@@ -4,7 +4,7 @@ import runpy
 from pathlib import Path
 
 
-def command(names: list[str] = (), *, quick: bool = False, out: str | None = None):
+def bench(names: list[str] = (), *, quick: bool = False, out: str | None = None):
     """Measure speed and memory.
 
     The results go to benchmarks/RESULTS.md. Each benchmark runs in its own process, and also on the

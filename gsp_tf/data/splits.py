@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
+from gsp_tf._arguments import checked_seed
 from gsp_tf._console import counted
-from gsp_tf._integers import checked_seed
 from gsp_tf.data.images.image_set import ImageSet, SelectedImages
 
 Protocol = Literal["mlrc", "conventional", "ablation", "tuning"]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         augment_database,
         expand_queries,
     )
-    from gsp_tf.evaluation.foreground import foreground_share
     from gsp_tf.evaluation.geometry import (
         covering_radius_curve,
         embedding_density,
@@ -31,7 +30,11 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.label_errors import label_votes
     from gsp_tf.evaluation.near_duplicates import near_duplicate_groups
     from gsp_tf.evaluation.pair_distances import PairDistances
-    from gsp_tf.evaluation.prototypes import average_pooling_error, prototype_partition
+    from gsp_tf.evaluation.prototypes import (
+        average_pooling_error,
+        foreground_share,
+        prototype_partition,
+    )
     from gsp_tf.evaluation.reranking import Reranker, reranking_metrics
     from gsp_tf.evaluation.retrieval import (
         RankingMetrics,

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import faiss
 import numpy as np
 
+from gsp_tf._arguments import checked_seed
 from gsp_tf._console import show_progress
-from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation.exact_search import all_but
 from gsp_tf.evaluation.search_space import (
     Metric,

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf._integers import integers
+from gsp_tf._arguments import integers
 from gsp_tf._typing import Relation
 
 

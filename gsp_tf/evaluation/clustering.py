@@ -6,7 +6,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import pair_confusion_matrix
 
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import checked_seed
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
 
 

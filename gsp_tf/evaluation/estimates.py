@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import checked_seed
 
 
 class Estimate(NamedTuple):

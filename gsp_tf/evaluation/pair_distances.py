@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist, squareform
 
+from gsp_tf._arguments import checked_seed
 from gsp_tf._console import show_progress
-from gsp_tf._integers import checked_seed
 from gsp_tf.evaluation import _pair_curves as curves
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, distinct_rows
 from gsp_tf.evaluation.estimates import class_copies

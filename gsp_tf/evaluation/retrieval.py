@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import checked_seed
 from gsp_tf._typing import Relation
 from gsp_tf.evaluation._positives import (
     Nearest,

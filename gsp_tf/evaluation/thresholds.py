@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom, t
 
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import checked_seed
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
 from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
 from gsp_tf.evaluation.exact_search import ExactSearch

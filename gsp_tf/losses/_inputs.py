@@ -8,8 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from gsp_tf._arguments import integers
 from gsp_tf._backend import available, checked
-from gsp_tf._integers import integers
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Relation, Tensor
 

@@ -6,8 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_positive
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import check_at_least, check_positive, checked_seed
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._layer import LossLayer

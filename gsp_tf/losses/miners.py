@@ -9,10 +9,9 @@ from typing import Literal
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_choice, check_positive
+from gsp_tf._arguments import check_at_least, check_choice, check_positive, checked_seed
 from gsp_tf._backend import available, segment_sum
 from gsp_tf._config import Guarded, elementary
-from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked, smallest_above, weight_at, weight_below

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import checked_seed
 from gsp_tf._backend import rows_of
-from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, SoftmaxWrapper
 

@@ -6,8 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_positive, check_share
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import check_positive, check_share, checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper
 from gsp_tf.ops import l2_normalize

@@ -7,8 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_positive
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import check_at_least, check_positive, checked_seed
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses._rows import soft_counts_above

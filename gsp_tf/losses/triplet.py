@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_at_least, checked_seed
 from gsp_tf._backend import segment_sum, softplus
-from gsp_tf._integers import checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs

@@ -1,25 +1,27 @@
 """The typed description of one experiment, and its form on disk (YAML)."""
 
-from gsp_tf.recipe._augmentation import augmentation_layers
-from gsp_tf.recipe._classes import (
-    BRANCHES,
-    OBJECTS,
-    VIEWS,
-    has_branches,
-    num_groups,
-    parameters,
-)
 from gsp_tf.recipe._files import (
+    VALUES,
     add_recipe_arguments,
     compose,
     given_values,
     load_recipe,
+    load_values,
     plain_values,
     recipe_text,
     recipe_values,
     save_recipe,
 )
-from gsp_tf.recipe._resolved import resolved
+from gsp_tf.recipe._resolved import (
+    BRANCHES,
+    OBJECTS,
+    VIEWS,
+    augmentation_layers,
+    has_branches,
+    num_groups,
+    parameters,
+    resolved,
+)
 from gsp_tf.recipe._sections import (
     BackboneRecipe,
     CanvasRecipe,
@@ -36,7 +38,6 @@ from gsp_tf.recipe._sections import (
     TrainingRecipe,
     ZeroShotRecipe,
 )
-from gsp_tf.recipe._values import VALUES, load_values
 
 __all__ = [
     "BackboneRecipe",

@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     )
     from gsp_tf.runs._check import Check, check_recipe
     from gsp_tf.runs._demo import run_demo
-    from gsp_tf.runs._errors import reason
     from gsp_tf.runs._evaluation import fingerprint, prefix_metrics
     from gsp_tf.runs._facts import recipe_facts
-    from gsp_tf.runs._reranking import rerank_run
+    from gsp_tf.runs._reranking import TokenModel, rerank_run
     from gsp_tf.runs._table import print_results
-    from gsp_tf.runs._tokens import TokenModel
     from gsp_tf.runs.choices import choices_text, choose_recipe, climbs, ladder_recipes
     from gsp_tf.runs.comparison import Comparison
     from gsp_tf.runs.data import Splits, evaluation_batches, load_folds, load_images, load_splits
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from gsp_tf.runs.frozen import frozen_metrics
     from gsp_tf.runs.ladder import Ladder
     from gsp_tf.runs.model import build_embedder, build_head, build_learner, features_model
-    from gsp_tf.runs.named import is_run, run_folder
+    from gsp_tf.runs.named import is_run, require_run, run_folder
     from gsp_tf.runs.places import attributes_of_head, maps_of_head, place_maps
     from gsp_tf.runs.pretrained import frozen_recipe, pretrained_run
     from gsp_tf.runs.run import Run, report_runs

@@ -11,11 +11,10 @@ import tensorflow as tf
 from keras import ops
 
 from gsp_tf import backbones
-from gsp_tf._files import replacing
+from gsp_tf._files import reason, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.data import ImageSet, SelectedImages, ViewedImages, evaluation_dataset
 from gsp_tf.recipe import Recipe, resolved
-from gsp_tf.runs._errors import reason
 from gsp_tf.runs._facts import (
     backbone_bytes,
     data_facts,

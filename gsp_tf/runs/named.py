@@ -11,6 +11,11 @@ def is_run(path: PathLike) -> bool:
     return RunFolder(path).recipe_path.is_file()
 
 
+def require_run(path: PathLike) -> None:
+    """Refuse a path that is not a run folder, without TensorFlow."""
+    RunFolder(path).require(RunFolder(path).recipe_path)
+
+
 def run_folder(run: str) -> str:
     """The run folder that is named, or that of a pretrained network, which is made if missing.
 
@@ -30,7 +35,7 @@ def run_folder(run: str) -> str:
     path = Path(run)
     is_name = ":" in run or path.suffix in (".yaml", ".yml") or path.name == run
     if path.is_dir() or not is_name:
-        RunFolder(path).require(RunFolder(path).recipe_path)
+        require_run(path)
         return run
     from gsp_tf.runs.pretrained import pretrained_run
 

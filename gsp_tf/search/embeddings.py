@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
 from gsp_tf import runs
+from gsp_tf._arguments import checked_seed
 from gsp_tf._console import bulleted, counted, listed, show_progress
 from gsp_tf._files import check_zip, replacing
-from gsp_tf._integers import checked_seed
 from gsp_tf._metadata import ModelInfo, parsed
 from gsp_tf._typing import PathLike
 from gsp_tf.data import LeftOut, find_images

@@ -1,7 +1,6 @@
 """Training of embedding models."""
 
 from gsp_tf import layers, losses  # noqa: F401  (a saved learner is loaded with its parts)
-from gsp_tf.training.averages import averaged_weights
 from gsp_tf.training.callbacks import RetrievalEvaluation, SaveBest
 from gsp_tf.training.chance_constrained import (
     ChanceConstrainedTrainer,
@@ -15,6 +14,7 @@ from gsp_tf.training.health import HealthCheck
 from gsp_tf.training.low_rank import add_lora, merged_lora
 from gsp_tf.training.metric_learner import MetricLearner
 from gsp_tf.training.optimizers import (
+    averaged_weights,
     layer_wise_multipliers,
     with_learning_rate_multipliers,
     with_weight_decay_exclusions,

@@ -10,10 +10,10 @@ import numpy as np
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike, Relation
 from gsp_tf.evaluation import retrieval_metrics
-from gsp_tf.training.averages import averaged_weights
 from gsp_tf.training.distribute import broadcast_from_chief, is_chief, strategy_of
 from gsp_tf.training.embedding import Batches, embed, inference, labelled_batches
 from gsp_tf.training.low_rank import merged_lora
+from gsp_tf.training.optimizers import averaged_weights
 
 
 class RetrievalEvaluation(keras.callbacks.Callback):

@@ -7,13 +7,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import check_at_least, checked_seed
 from gsp_tf._keras import is_of_lora
 from gsp_tf._typing import Tensor
 from gsp_tf.losses import ProxyPairsLoss, is_pair_loss
 from gsp_tf.ops import greedy_k_center, l2_normalize, pairwise_distances
-from gsp_tf.training.averages import averaged_weights, restart_averages
 from gsp_tf.training.distribute import (
     broadcast_from_chief,
     divide_by_replicas,
@@ -22,6 +20,7 @@ from gsp_tf.training.distribute import (
 )
 from gsp_tf.training.embedding import Batches, embed, inference
 from gsp_tf.training.metric_learner import MetricLearner
+from gsp_tf.training.optimizers import averaged_weights, restart_averages
 
 
 class ProxyPool:

@@ -18,8 +18,8 @@ from gsp_tf.losses import (
     SemiSupervisedLoss,
     is_pair_loss,
 )
-from gsp_tf.training._kept_batch import keep_batches, release_batches
 from gsp_tf.training.metric_learner import embeddings_of, loss_value
+from gsp_tf.training.stop_on_nan import keep_batches, release_batches
 
 _ADVICE = {
     "one_class": (

@@ -8,10 +8,9 @@ import keras
 import numpy as np
 from keras import ops, tree
 
-from gsp_tf._arguments import check_at_least, check_share
+from gsp_tf._arguments import check_at_least, check_share, integers
 from gsp_tf._backend import available
 from gsp_tf._console import counted, listed
-from gsp_tf._integers import integers
 from gsp_tf._keras import first_output, serialized_optimizer
 from gsp_tf._typing import Tensor
 from gsp_tf.training._chunks import check_chunks, embed_in_chunks, statistics_of_chunks

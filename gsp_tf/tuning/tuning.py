@@ -28,6 +28,7 @@ from gsp_tf._files import (
     csv_cell,
     locked,
     read_sealed_text,
+    reason,
     replace_bytes,
     replace_text,
     sealed_text,
@@ -42,7 +43,7 @@ from gsp_tf.recipe import (
     resolved,
     save_recipe,
 )
-from gsp_tf.runs import Run, RunFolder, Splits, load_splits, reason
+from gsp_tf.runs import Run, RunFolder, Splits, load_splits
 from gsp_tf.tuning.space import TuningSpace
 from gsp_tf.visual import display_name, inline_svg, page_template
 

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
-    from gsp_tf.visual._index_figure import index_curve
-    from gsp_tf.visual._matches import draw_matches
     from gsp_tf.visual._pages import (
         TILE_PIXELS,
         Tile,
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
         run_style,
         transparent_figure,
     )
-    from gsp_tf.visual.curves import display_name, training_curves
+    from gsp_tf.visual.curves import display_name, index_curve, training_curves
     from gsp_tf.visual.galleries import (
         group_gallery,
         neighbour_gallery,
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
         NEAR_AVERAGE,
         color_scale,
         dominant_prototypes,
+        draw_matches,
         overlay_groups,
         overlay_weights,
         weight_spread,

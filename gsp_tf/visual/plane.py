@@ -9,7 +9,7 @@ from scipy.spatial import ConvexHull, QhullError
 from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import checked_seed
 from gsp_tf.visual._pages import thumbnail
 from gsp_tf.visual._style import blank_axes, class_style
 

@@ -7,7 +7,6 @@ import processes
 import pytest
 
 from gsp_tf import cli
-from gsp_tf.commands import bench
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NAMES = runpy.run_path(str(BENCHMARKS / "suite.py"))["benchmark_names"]()
@@ -75,7 +74,7 @@ def test_command_runs_the_suite(monkeypatch, capsys):
         assert path == str(BENCHMARKS / "suite.py")
         return {"bench": lambda *arguments: asked.append(arguments) or asked[0][0]}
 
-    monkeypatch.setattr(bench.runpy, "run_path", suite)
+    monkeypatch.setattr(runpy, "run_path", suite)
     assert gsp_tf("bench", "heads", "--quick", "--out", "a.md") == 1
     assert "These benchmarks failed: heads." in capsys.readouterr().err
     assert [(list(names), *rest) for names, *rest in asked] == [(["heads"], True, "a.md")]

@@ -151,13 +151,13 @@ def test_commands_are_understood(page, run_by_stand_ins, monkeypatch):
     accepted = []
     is_folder = os.path.isdir
     monkeypatch.setattr(os.path, "isdir", lambda path: path in OWN_FOLDERS or is_folder(path))
-    for module in COMMANDS.values():
+    for name, function in COMMANDS.items():
 
-        @functools.wraps(module.command)
+        @functools.wraps(function)
         def accept(**options):
             accepted.append(options)
 
-        monkeypatch.setattr(module, "command", accept)
+        monkeypatch.setitem(COMMANDS, name, accept)
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for line, code in blocks(page, "sh"):
         for folder, program, *arguments in run_by_stand_ins(code):

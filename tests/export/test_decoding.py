@@ -8,7 +8,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from gsp_tf.data import MAX_PIXELS, FileImages
-from gsp_tf.export._decoding import decode_window
+from gsp_tf.export.runs import _decode_window
 
 SIZE = 24
 
@@ -24,11 +24,11 @@ def decode():
 
     @tf.function(input_signature=[tf.TensorSpec((), tf.string)])
     def grey(contents):
-        return decode_window(contents, choose, SIZE, 1, "Image 7")
+        return _decode_window(contents, choose, SIZE, 1, "Image 7")
 
     @tf.function(input_signature=[tf.TensorSpec((), tf.string)])
     def colour(contents):
-        return decode_window(contents, choose, SIZE, 3, "Image 7")
+        return _decode_window(contents, choose, SIZE, 3, "Image 7")
 
     return lambda contents, channels=3: {1: grey, 3: colour}[channels](contents).numpy()
 

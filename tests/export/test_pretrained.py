@@ -15,8 +15,8 @@ import yaml
 
 import gsp_tf
 from gsp_tf.export import verify_export
-from gsp_tf.export._model_card import model_card
 from gsp_tf.export.metadata import ExportMetadata, public_recipe
+from gsp_tf.export.pretrained import _model_card
 from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.recipe import (
     BackboneRecipe,
@@ -170,7 +170,7 @@ def test_the_model_card(published):
 def test_the_card_of_an_untrained_model_claims_no_training(published, ended, says):
     metadata, recipe = ExportMetadata.read(published), load_recipe(published / "recipe.yaml")
     metrics = {**metadata.metrics, "best_epoch": None, **ended}
-    card = model_card(dataclasses.replace(metadata, metrics=metrics), recipe, None, "me/birds")
+    card = _model_card(dataclasses.replace(metadata, metrics=metrics), recipe, None, "me/birds")
     assert says in card and "Its weights are those before training." in card
     assert "classes trained the model" not in card and "what training added" not in card
     assert "best until then" not in card and "Best epoch" not in card

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gsp_tf import losses
-from gsp_tf._integers import integers
+from gsp_tf._arguments import integers
 
 VECTORS = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
 PAIRS = np.arange(8) // 2

@@ -12,7 +12,7 @@ from gsp_tf.training import (
     SaveBest,
     averaged_weights,
 )
-from gsp_tf.training.averages import restart_averages
+from gsp_tf.training.optimizers import restart_averages
 
 POINTS = np.random.default_rng(0).normal(size=(16, 4)).astype("float32")
 LABELS = np.arange(16) % 4

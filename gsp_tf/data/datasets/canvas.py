@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.datasets.collage import check_tiles, check_uint8, stitched

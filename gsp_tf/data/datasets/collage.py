@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet

@@ -14,9 +14,9 @@ import PIL
 from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageFilter, ImageFont
 
+from gsp_tf._arguments import checked_seed
 from gsp_tf._console import show_progress
 from gsp_tf._files import cache_folder, replacing
-from gsp_tf._integers import checked_seed
 from gsp_tf._typing import PathLike
 from gsp_tf.data.images.image_set import ArrayImages
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import checked_seed
 
 
 def synthetic_token_sets(

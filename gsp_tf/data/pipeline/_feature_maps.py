@@ -8,9 +8,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from gsp_tf._arguments import integers
 from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
-from gsp_tf._integers import integers
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data.images.image_set import ImageSet

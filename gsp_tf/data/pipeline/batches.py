@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images._jpeg import Window

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from gsp_tf._arguments import checked_seed, integers
 from gsp_tf._console import counted, listed
-from gsp_tf._integers import checked_seed, integers
 
 
 class Sampler:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import keras
 import numpy as np
 
+from gsp_tf._arguments import checked_seed
 from gsp_tf._console import counted
-from gsp_tf._integers import checked_seed
 from gsp_tf._keras import check_image_layer, draw_seeds_from
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._names import NOT_AUGMENTATIONS

@@ -7,9 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._arguments import check_sizes
+from gsp_tf._arguments import check_sizes, checked_seed
 from gsp_tf._endless import refuse_endless
-from gsp_tf._integers import checked_seed
 from gsp_tf._numerics import at_least_float32, average_weights
 from gsp_tf._typing import Tensor
 from gsp_tf.layers._local_features import (

@@ -9,8 +9,7 @@ import numpy as np
 from keras import ops
 from sklearn.cluster import KMeans
 
-from gsp_tf._arguments import check_sizes
-from gsp_tf._integers import checked_seed
+from gsp_tf._arguments import check_sizes, checked_seed
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
 from gsp_tf.layers._local_features import DataFormat, InitializerLike

@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 from PIL import Image, ImageEnhance, ImageOps
 
+from gsp_tf._arguments import checked_seed
 from gsp_tf._console import counted, show_progress
 from gsp_tf._files import locked
-from gsp_tf._integers import checked_seed
 from gsp_tf._metadata import Metadata, ModelInfo, check_same_model
 from gsp_tf._typing import PathLike
 from gsp_tf.data import (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -18,13 +19,28 @@ from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gsp_tf._files import reason
 from gsp_tf.data import EncodedImages, UnreadableImageError, check_image
-from gsp_tf.runs import evaluation_batches, reason
-from gsp_tf.search.explore import _fragments as fragments
-from gsp_tf.search.explore._model_view import ModelView, PrototypeBrowser
+from gsp_tf.runs import evaluation_batches
+from gsp_tf.search.explore._model_view import ModelView, PrototypeBrowser, View
 from gsp_tf.search.explore._searched import Searched, shown_reason
 from gsp_tf.search.index._where import ConditionError
-from gsp_tf.visual import array_tile
+from gsp_tf.search.index.neighbours import Neighbour
+from gsp_tf.visual import (
+    Tile,
+    array_tile,
+    attribute_histograms,
+    color_scale,
+    dominant_prototypes,
+    enlarged,
+    inline_svg,
+    overlay_weights,
+    page_template,
+    png_uri,
+    prototype_colors,
+    thumbnail,
+    transparent_figure,
+)
 
 MAX_UPLOAD_MB = 10.0
 _EXAMPLES = 8
@@ -35,6 +51,8 @@ _SECONDS_IF_FULL = 2.0  # the same while other uploads wait for memory
 _POLL = 0.02  # seconds
 _PATIENCE = 1.0  # seconds to wait for the prototypes before reporting progress
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_PIXELS = 320
+_LARGEST = 6
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; "
     "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -62,7 +80,7 @@ class Exploration:
         images, indices, _, names, labels = self._examples
         tiles = [array_tile(images.image(i), name) for i, name in zip(indices, names, strict=True)]
         examples = list(zip(tiles, labels, strict=True))
-        return fragments.page(self._view, self._searched, examples, max_bytes)
+        return page_html(self._view, self._searched, examples, max_bytes)
 
     def search(self, content: bytes, name: str, where: str | None = None) -> str:
         """The places and neighbours of an image, given the bytes of its file."""
@@ -89,7 +107,7 @@ class Exploration:
             found = self._searched.nearest(seen.embedding, self._k, where, own, content)
         pairs = self._pairs(batches, found[:_EXPLAINED]) if found else []
         pooling = self._view.pooling_name
-        return fragments.found(name, seen, pooling, found, self._searched, pairs, where)
+        return found_html(name, seen, pooling, found, self._searched, pairs, where)
 
     def _pairs(self, batches, found):
         """Names and pictures of the first neighbours beside the image of a batch."""
@@ -157,11 +175,11 @@ class _Page:
         return await self._work(self._exploration.search_example, number, _where(request))
 
     async def _prototypes(self, request):
-        return await self._from_browser(fragments.prototypes)
+        return await self._from_browser(prototypes_html)
 
     async def _patches(self, request):
         number = _below(self._exploration.num_prototypes, request)
-        return await self._from_browser(lambda browser: fragments.patches(browser, number))
+        return await self._from_browser(lambda browser: patches_html(browser, number))
 
     async def _from_browser(self, answer):
         """The answer of the prototype browser, or its progress with status 202."""
@@ -171,7 +189,7 @@ class _Page:
             self._browser = self._worker.submit(self._exploration.browser, self._looked_at)
         await asyncio.to_thread(wait, [self._browser], _PATIENCE)
         if not self._browser.done():
-            return HTMLResponse(fragments.progress(*self._seen), 202)
+            return HTMLResponse(progress_html(*self._seen), 202)
         return await self._work(lambda: answer(self._browser.result()))
 
     def _looked_at(self, done, total):
@@ -256,7 +274,7 @@ class _Upload:
                     break
                 self.content += part
                 if len(self.content) > self._uploads.max_bytes:
-                    raise HTTPException(413, fragments.too_large(self._uploads.max_bytes))
+                    raise HTTPException(413, _too_large(self._uploads.max_bytes))
                 while not self._uploads.has_room(self):
                     await asyncio.sleep(_POLL)
         self.is_arriving = False
@@ -329,3 +347,123 @@ class Guard:
 def _in_url(host):
     """A host name or address, as written in a URL."""
     return f"[{host.lower()}]" if ":" in host else host.lower()
+
+
+def page_html(
+    view: ModelView, searched: Searched, examples: list[tuple[Tile, str | None]], max_bytes: int
+) -> str:
+    """The initial page, with example images to click and the upload limit."""
+    return _rendered(
+        "explore.html",
+        title=view.model.recipe.name,
+        recipe=view.model.recipe,
+        view=view,
+        searched=searched,
+        examples=examples,
+        max_bytes=max_bytes,
+        too_large=_too_large(max_bytes),
+        no_prototypes=_no_prototypes(view.pooling_name),
+    )
+
+
+def _too_large(max_bytes: int) -> str:
+    """The answer to a file above the upload limit."""
+    return f"The file is too large; the page takes files of at most {max_bytes / 1e6:g} MB."
+
+
+def _no_prototypes(pooling_name):
+    return (
+        f"{pooling_name}, the pooling of this run, has no attributes of prototypes; those of "
+        "generalized sum pooling have them, such as pooling.name=gsp."
+    )
+
+
+def found_html(
+    name: str,
+    view: View,
+    pooling_name: str,
+    neighbours: list[Neighbour],
+    searched: Searched,
+    pairs: Sequence[tuple[str, np.ndarray]] = (),
+    where: str | None = None,
+) -> str:
+    """An image with the weights of its places, and its neighbours that meet a condition."""
+    picture = enlarged(view.image, _PIXELS)
+    maps = [] if view.weights is None else view.weights.transpose(2, 0, 1)
+    return _rendered(
+        "found.html",
+        name=name,
+        image=png_uri(picture),
+        overlays=[png_uri(overlay_weights(picture, weights)) for weights in maps],
+        prototypes=None if view.attributes is None else _prototypes(picture, view.attributes),
+        pooling=pooling_name,
+        no_prototypes=_no_prototypes(pooling_name),
+        scale=color_scale(),
+        neighbours=neighbours,
+        results=[(one, searched.tile(one)) for one in neighbours],
+        searched=searched,
+        pairs=[(name, png_uri(picture)) for name, picture in pairs],
+        where=where,
+    )
+
+
+def progress_html(done: int, total: int) -> str:
+    """Progress in images; the total is 0 before the first image."""
+    return _rendered("progress.html", done=done, total=total)
+
+
+def prototypes_html(browser: PrototypeBrowser) -> str:
+    """The choice of prototypes, and the patches of the one with the largest share."""
+    order = (-browser.means).argsort(kind="stable").tolist()
+    choices = [(number, 100 * browser.means[number]) for number in order]
+    first = Markup(patches_html(browser, order[0]))
+    return _rendered("prototypes.html", choices=choices, first=first)
+
+
+def patches_html(browser: PrototypeBrowser, prototype: int) -> str:
+    shown = [
+        {
+            "crop": png_uri(enlarged(_cut(patch.image, patch.window), _PIXELS)),
+            "whole": png_uri(thumbnail(patch.image, _PIXELS)),
+            "inner": _within(patch.cell, patch.window),
+            "patch": patch,
+        }
+        for patch in browser.patches(prototype)
+    ]
+    return _rendered(
+        "patches.html", prototype=prototype, patches=shown, num_images=browser.num_images
+    )
+
+
+def _prototypes(picture, attributes):
+    """The prototypes of an image: map, histogram, and those with the largest shares."""
+    histogram = attributes.sum(axis=(0, 1))
+    figure = transparent_figure(4.6, 1.4)
+    figure.set_layout_engine("constrained")
+    attribute_histograms(histogram[None], [0], [""], figure=figure)
+    colors = prototype_colors(range(len(histogram))).tolist()
+    largest = (-histogram).argsort(kind="stable")[:_LARGEST].tolist()
+    return {
+        "map": png_uri(dominant_prototypes(picture[None], attributes[None])[0]),
+        "histogram": Markup(inline_svg(figure)),
+        "largest": [(number, float(histogram[number]), colors[number]) for number in largest],
+        "count": len(histogram),
+    }
+
+
+def _cut(image, window):
+    """The part of a square image in a window, in whole pixels."""
+    size = image.shape[0]
+    top, left = (round(size * start) for start in window[:2])
+    side = max(1, round(size * window[2]))
+    return image[top : top + side, left : left + side]
+
+
+def _within(cell, window):
+    """A cell in fractions of the window around it."""
+    (corner, size), (origin, side) = np.reshape(cell, (2, 2)), np.reshape(window, (2, 2))
+    return (*((corner - origin) / side), *(size / side))
+
+
+def _rendered(template, **values):
+    return page_template(template, "search/explore").render(**values)

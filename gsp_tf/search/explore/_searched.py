@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from gsp_tf._console import counted
+from gsp_tf._files import reason
 from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, ImageSet, UnreadableImageError, find_unreadable
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.runs import Run, load_splits, reason
+from gsp_tf.runs import Run, load_splits
 from gsp_tf.search import Index, RunModel, Thresholds, find_thresholds, is_index, open_index
 from gsp_tf.search._embedded import EmbeddingsFolder
 from gsp_tf.search.index._where import ConditionError, rows_where

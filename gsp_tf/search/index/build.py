@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gsp_tf._arguments import checked_seed
 from gsp_tf._console import counted, listed
 from gsp_tf._files import file_sha256
-from gsp_tf._integers import checked_seed
 from gsp_tf._metadata import check_same_model, versions
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import faiss
 import numpy as np
 
+from gsp_tf._arguments import checked_seed
 from gsp_tf._console import show_progress
-from gsp_tf._integers import checked_seed
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
 from gsp_tf.search._tables import vectors_of, write_table

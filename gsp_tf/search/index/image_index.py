@@ -9,8 +9,8 @@ import faiss
 import numpy as np
 import pyarrow as pa
 
+from gsp_tf._arguments import integers
 from gsp_tf._console import listed
-from gsp_tf._integers import integers
 from gsp_tf._metadata import check_same_model
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, TokenSets, checked_embeddings, truncated

@@ -12,9 +12,8 @@ from encoded_images import encoded
 from PIL import Image
 
 from gsp_tf.search import build_index, calibrate, embed_images
-from gsp_tf.search.explore import _fragments as fragments
 from gsp_tf.search.explore._model_view import ModelView
-from gsp_tf.search.explore._page import Exploration, page_app
+from gsp_tf.search.explore._page import Exploration, found_html, page_app
 from gsp_tf.search.explore._searched import NoImages, open_images
 
 
@@ -99,7 +98,7 @@ def test_an_image_is_read_from_memory_as_its_file_is(exploration, view, prepared
     assert seen.image.shape == (16, 16, 1) and seen.image.dtype == np.uint8
     np.testing.assert_allclose(seen.attributes.sum(axis=-1), seen.weights[..., 0], atol=1e-6)
     np.testing.assert_allclose(seen.weights.sum(), 1, atol=1e-5)
-    shown = fragments.found("a.png", seen, view.pooling_name, [], NoImages("none"))
+    shown = found_html("a.png", seen, view.pooling_name, [], NoImages("none"))
     answer = exploration.search(path.read_bytes(), "a.png")
     assert answer.startswith(shown.split('<p class="notice')[0])
 

@@ -1,11 +1,75 @@
-"""`gsp-tf rank`: ranking metrics of any embeddings, with their intervals."""
+"""Metrics of runs and of other embeddings: `evaluate`, `rank`, `verify`, `report`."""
 
+import warnings
 from pathlib import Path
 from typing import Literal
 
-from gsp_tf._numbers import Count, Size
-from gsp_tf.commands._recipes import require_run
-from gsp_tf.commands.evaluate import AT, TOKENS, check_tokens, rerank_test_images
+from gsp_tf._numbers import Count, PositiveShare, Size
+from gsp_tf.runs import is_run, require_run
+
+_AT = (1, 5, 10)
+_TOKENS = 16
+
+
+def evaluate(
+    run: str,
+    *,
+    rerank: list[str] = (),
+    tokens: Size | None = None,
+    at: list[Count] = (),
+    out: str | None = None,
+):
+    """Evaluate a run again, and write its report.
+
+    With --rerank, this re-ranks the test images of the last evaluation instead, which does not
+    change. rank and verify also take embeddings that are not of a run.
+
+    Args:
+        run: Run folder.
+        rerank: Ways to re-rank: k_reciprocal, query_expansion, database_augmentation, whitening,
+            transport, or all.
+        tokens: Local features of an image that transport compares; null is 16.
+        at: Values of K of the metrics of --rerank; without any, 1, 5 and 10.
+        out: JSON file for the metrics of --rerank; null is reranking.json in the run.
+    """
+    if Path(run).exists() and not is_run(run):
+        raise ValueError(
+            f"{run} is not a run folder; gsp-tf rank and gsp-tf verify take other embeddings."
+        )
+    require_run(run)
+    _check_tokens(tokens, rerank)
+    if rerank:
+        _rerank_test_images(run, rerank, tokens, at, out)
+        return
+    if at or out:
+        raise ValueError(
+            "--at and --out are for --rerank; gsp-tf rank RUN prints other ranking metrics."
+        )
+    from gsp_tf.runs import open_run
+
+    opened = open_run(run)
+    opened.evaluate()
+    opened.show()
+
+
+def _check_tokens(tokens, rerank):
+    """Refuse a number of local features without transport, which alone compares them."""
+    if tokens is not None and not {"transport", "all"} & set(rerank):
+        raise ValueError("--tokens is for --rerank transport; give that too.")
+
+
+def _rerank_test_images(run, methods, tokens, at, out, **options):
+    """Print and write the metrics of ways to re-rank the test images of a run."""
+    from gsp_tf._files import locked
+    from gsp_tf.commands._rankings import reranked, write_metrics
+    from gsp_tf.evaluation import RERANKINGS
+    from gsp_tf.runs import open_run, rerank_run
+
+    methods, at = RERANKINGS if "all" in methods else methods, sorted(set(at)) or _AT
+    record = reranked(rerank_run(open_run(run), methods, tokens or _TOKENS, at, **options))
+    with locked(run):
+        write_metrics(record, out or Path(run) / "reranking.json")
+
 
 _MOST_CLASSES = 20
 _UNITS = ", in percent with 95 % intervals"
@@ -28,7 +92,7 @@ _REFUSED = {
 }
 
 
-def command(
+def rank(
     source: str,
     *,
     at: list[Count] = (),
@@ -73,8 +137,8 @@ def command(
         out: JSON file for all metrics; null is ranking.json in a run, reranking.json with --rerank,
             and none for other sources.
     """
-    is_run = is_run_folder(source)
-    check_tokens(tokens, rerank)
+    is_run = _is_run_folder(source)
+    _check_tokens(tokens, rerank)
     columns = _columns(by, exclude_same, table)
     options = {"rerank": rerank, "classes_per_group": classes_per_group, "dims": dims, "by": by}
     options |= {"gallery": gallery, "exclude_same": exclude_same, "metric": metric}
@@ -86,13 +150,13 @@ def command(
         )
     if whitening is not None and not {"whitening", "all"} & set(rerank):
         raise ValueError("--whitening is for --rerank whitening; give that too.")
-    at = sorted(set(at)) or AT
+    at = sorted(set(at)) or _AT
     of_run = rerank and is_run and not gallery  # then `rerank_run` reads the local features
     if of_run and not (exclude_same or whitening):
-        rerank_test_images(source, rerank, tokens, at, out)
+        _rerank_test_images(source, rerank, tokens, at, out)
         return
-    compared = (tokens or TOKENS) if "transport" in rerank and not of_run else None
-    images = read_images(source, gallery, columns, table, tokens=compared, whitening=whitening)
+    compared = (tokens or _TOKENS) if "transport" in rerank and not of_run else None
+    images = _read_images(source, gallery, columns, table, tokens=compared, whitening=whitening)
     if classes_per_group and images.references is not None:
         raise ValueError(
             f"--classes-per-group compares the queries with each other, and {source} has a gallery."
@@ -100,16 +164,16 @@ def command(
     sources = images.sources(exclude_same) if exclude_same else {}
     if of_run:
         sources["whitening"] = images.whitening
-        rerank_test_images(source, rerank, tokens, at, out, **sources)
+        _rerank_test_images(source, rerank, tokens, at, out, **sources)
         return
     if rerank:
         record = _rerank(source, images, rerank, at, sources)
     elif dims:
-        record = _rank_prefixes(images, dims, at, metric_of(images, metric), sources)
+        record = _rank_prefixes(images, dims, at, _metric_of(images, metric), sources)
     else:
-        record = _rank(images, at, by, metric_of(images, metric), sources)
+        record = _rank(images, at, by, _metric_of(images, metric), sources)
         if classes_per_group:
-            found = _rank_groups(images, at, classes_per_group, metric_of(images, metric))
+            found = _rank_groups(images, at, classes_per_group, _metric_of(images, metric))
             record["grouped_recall"] = found
     if is_run and not rerank:
         out = out or Path(source) / "ranking.json"
@@ -118,16 +182,14 @@ def command(
     write_metrics(record, out)
 
 
-def is_run_folder(source):
+def _is_run_folder(source):
     """Whether a source is a run folder; refuses a path where nothing is."""
-    from gsp_tf.runs import is_run
-
     if not Path(source).exists():
         require_run(source)
     return is_run(source)
 
 
-def read_images(source, gallery, columns=(), table=None, **options):
+def _read_images(source, gallery, columns=(), table=None, **options):
     """The images of `ranked_images`, after its notes are printed."""
     from gsp_tf.search import ranked_images
 
@@ -137,7 +199,7 @@ def read_images(source, gallery, columns=(), table=None, **options):
     return images
 
 
-def metric_of(images, metric):
+def _metric_of(images, metric):
     """The distance to compare images by: the one that is given, or theirs."""
     if metric == "euclidean" and images.metric == "cosine" and images.references is not None:
         raise ValueError(
@@ -237,3 +299,108 @@ def _rerank(source, images, methods, at, sources):
         *images.searched, methods, at, *images.tokens, **sources, whitening=images.whitening
     )
     return reranked(results)
+
+
+def verify(
+    source: str,
+    rates: list[PositiveShare],
+    *,
+    gallery: list[str] = (),
+    metric: Literal["euclidean", "cosine"] | None = None,
+    out: str | None = None,
+):
+    """Say how well distances tell whether two images are of one class.
+
+    Prints AUC, EER, OPIS, and TAR at false match rates, of all pairs. With --gallery this is
+    open-set identification: DIR at false alarm rates.
+
+    Args:
+        source: Run folder, index, folder that embed wrote, Parquet files with the columns label and
+            embedding, or .npz file. Those of a run are of its last evaluation.
+        rates: False match rates, or false alarm rates with --gallery, such as 1e-3 1e-2.
+        gallery: Sources that hold the known classes.
+        metric: Distance; null is that of the source, or euclidean.
+        out: JSON file for the metrics; null is verification.json in a run, and none for other
+            sources.
+    """
+    import numpy as np
+
+    from gsp_tf.commands._rankings import write_metrics
+    from gsp_tf.evaluation import classes_for_interval
+
+    is_run = _is_run_folder(source)
+    images = _read_images(source, gallery)
+    metric = _metric_of(images, metric)
+    if gallery:
+        found, record, what = _identified(images, rates, metric)
+        of_kind = "of the gallery among the queries, or of others"
+    else:
+        found, record, what = _paired(images, rates, metric)
+        of_kind = "of two images or more"
+    print(f"{what}, with 95 % intervals from resampled classes:")
+    if any(np.isnan(estimate.low) for estimate in found.values()):
+        print(f"An interval is unknown with fewer than {classes_for_interval()} classes {of_kind}.")
+    width = max(map(len, found))
+    for name, estimate in found.items():
+        print(f"  {name:<{width}}  {estimate}")
+    intervals = {name: list(of[1:]) for name, of in found.items() if np.isfinite(of.low)}
+    record = {name: of.value for name, of in found.items()} | record | {"intervals": intervals}
+    write_metrics(record, out or (Path(source) / "verification.json" if is_run else None))
+
+
+def _identified(images, rates, metric):
+    """Metrics of open-set identification, their counts to write, and these in words."""
+    import numpy as np
+
+    from gsp_tf.evaluation import open_set_identification
+
+    found = open_set_identification(*images.searched, rates, metric)
+    _, labels, _, known = images.searched
+    known = np.isin(labels, known)
+    what = f"{known.sum():,} queries of classes in the gallery and {(~known).sum():,} of others"
+    return found, {"num_known": int(known.sum()), "num_unknown": int((~known).sum())}, what
+
+
+def _paired(images, rates, metric):
+    """Metrics of all pairs, their counts to write, and these in words."""
+    import numpy as np
+
+    from gsp_tf._console import counted
+    from gsp_tf.evaluation import PairDistances, opis, verification_metrics
+
+    embeddings, labels, *gallery = images.searched
+    if images.references is not None:  # the own gallery of a run
+        embeddings, labels = map(np.concatenate, ((embeddings, gallery[0]), (labels, gallery[1])))
+    pairs = PairDistances(embeddings, labels, metric)
+    found = verification_metrics(pairs, rates)
+    try:
+        found["opis"] = opis(pairs).estimate()
+    except ValueError as error:
+        print(f"note: opis is left out. {error}")
+    what = (
+        f"{counted(pairs.num_positive, 'pair')} of the same class and {pairs.num_negative:,} "
+        "of different classes"
+    )
+    record = {"num_positive": pairs.num_positive, "num_negative": pairs.num_negative}
+    return found, record, what[0].upper() + what[1:]
+
+
+def report(runs: list[str], *, out: str = "tables"):
+    """Compare runs in one table.
+
+    The table has methods as rows and data sets as columns, in Markdown and CSV. Runs with
+    the same name and different seeds become a mean and a standard deviation. Folders without
+    results are left out with a note; interrupted runs are marked.
+
+    Args:
+        runs: Run folders.
+        out: Folder for table.md and table.csv.
+    """
+    from gsp_tf.runs import Comparison
+
+    comparison = Comparison(runs, skip=True)
+    for reason in comparison.skipped:
+        warnings.warn(f"left out: {reason}", stacklevel=1)
+    print(comparison.markdown())
+    for path in comparison.write(out):
+        print(path)

@@ -6,20 +6,8 @@ from hypothesis import strategies as st
 from gsp_tf.evaluation import class_wise_map, retrieval_metrics
 
 
-def test_by_hand():
-    # Class 5 at 0, 1, 10: the first two find each other, then miss (1 of 2); 10 finds 4, then 1.
-    # Class 2 at 4, 20: 4 finds 1, 20 finds 10.
-    embeddings, labels = [[0.0], [1.0], [10.0], [4.0], [20.0]], [5, 5, 5, 2, 2]
-    by_class = class_wise_map(embeddings, labels)
-    np.testing.assert_allclose(by_class, [0.0, (1 / 2 + 1 / 2 + 1 / 4) / 3], atol=1e-12)
-    assert retrieval_metrics(embeddings, labels)["map_at_r"] == pytest.approx(1.25 / 5)
-
-
 # Two searches may round a near tie differently, which no seed here runs into.
-FIXED = settings(max_examples=40, derandomize=True)
-
-
-@FIXED
+@settings(max_examples=40, derandomize=True)
 @given(
     seed=st.integers(0, 10**6),
     classes=st.integers(1, 6),
@@ -41,20 +29,6 @@ def test_is_the_retrieval_of_one_class_at_a_time(seed, classes, metric):
             assert value == pytest.approx(alone["map_at_r"], abs=1e-12)
         else:
             assert np.isnan(value)
-
-
-@FIXED
-@given(
-    seed=st.integers(0, 10**6),
-    names=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=5, max_size=5, unique=True),
-)
-def test_names_and_order_of_classes_only_reorder(seed, names):
-    rng = np.random.default_rng(seed)
-    embeddings, labels = rng.normal(size=(30, 4)), np.arange(30) % 5
-    order = rng.permutation(30)
-    renamed = class_wise_map(embeddings[order], np.array(names)[labels[order]])
-    expected = class_wise_map(embeddings, labels)[np.argsort(names)]
-    np.testing.assert_allclose(renamed, expected, atol=1e-12)
 
 
 def test_one_class_is_refused():

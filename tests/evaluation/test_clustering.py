@@ -36,19 +36,6 @@ def by_definition(labels, clusters):
     }
 
 
-def test_by_hand():
-    # Clusters {0, 1} and {7, 8}, classes {0, 1, 7} and {8}: one pair in both, two in one cluster,
-    # three in one class. Every cluster of two is as good: AMI 0.
-    metrics = clustering_metrics([[0.0], [1.0], [7.0], [8.0]], [0, 0, 0, 1])
-    information = math.log(4 / 3) / 2 + math.log(2 / 3) / 4 + math.log(2) / 4
-    entropies = math.log(4 / 3) * 3 / 4 + math.log(4) / 4 + math.log(2)
-    assert metrics == {
-        "nmi": pytest.approx(2 * information / entropies),
-        "ami": pytest.approx(0.0, abs=1e-12),
-        "f1": pytest.approx(2 * (1 / 2) * (1 / 3) / (1 / 2 + 1 / 3)),
-    }
-
-
 # 4 to 6 images in 2 or 3 classes and as many clusters, never all alone.
 PARTITIONS = st.integers(2, 3).flatmap(
     lambda k: st.tuples(
@@ -73,21 +60,6 @@ def test_equals_definitions(partitions, seed, data):
     assert metrics == pytest.approx(by_definition(labels, clusters), abs=1e-9)
 
 
-@settings(max_examples=25)
-@given(
-    seed=st.integers(0, 10**6),
-    names=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=4, max_size=4, unique=True),
-)
-def test_names_and_order_of_classes_do_not_matter(seed, names):
-    rng = np.random.default_rng(seed)
-    clusters, labels = (np.r_[:4, rng.integers(0, 4, 26)] for _ in range(2))
-    points = np.eye(4)[clusters]
-    metrics = clustering_metrics(points, labels)
-    order = rng.permutation(30)
-    again = clustering_metrics(points[order], np.array(names)[labels[order]])
-    assert again == pytest.approx(metrics, abs=1e-9)
-
-
 def test_the_seed_decides():
     rng = np.random.default_rng(0)
     embeddings, labels = rng.normal(size=(300, 8)), rng.integers(0, 20, 300)
@@ -96,26 +68,11 @@ def test_the_seed_decides():
     assert first != other
 
 
-def test_ami_of_chance_is_zero():
-    rng = np.random.default_rng(0)
-    metrics = clustering_metrics(rng.normal(size=(400, 8)), rng.integers(0, 40, 400))
-    assert metrics["nmi"] > 0.3
-    assert abs(metrics["ami"]) < 0.05
-
-
 def test_collapsed_embeddings():
     with pytest.warns(ConvergenceWarning, match="distinct clusters"):
         metrics = clustering_metrics(np.zeros((6, 2)), [0, 0, 1, 1, 2, 2])
     # One cluster of 15 pairs, 3 of them in one class.
     assert metrics == {"nmi": 0.0, "ami": 0.0, "f1": pytest.approx(2 * 3 / (15 + 3))}
-
-
-@pytest.mark.parametrize("offset, scale", [(1000.0, 1.0), (0.0, 1e30), (0.0, 1e-30)])
-def test_far_from_the_origin_and_extreme_scales(offset, scale):
-    rng = np.random.default_rng(1)
-    embeddings, labels = rng.integers(-99, 99, (80, 6)).astype(float), rng.integers(0, 8, 80)
-    moved = clustering_metrics((embeddings + offset) * scale, labels)
-    assert moved == pytest.approx(clustering_metrics(embeddings, labels))
 
 
 def test_pairs_are_counted_exactly():

@@ -6,26 +6,13 @@ from hypothesis import strategies as st
 
 from gsp_tf.evaluation import (
     average_pooling_error,
-    covering_radius_curve,
     prototype_partition,
     prototypes,
 )
-from gsp_tf.ops import greedy_k_center
 
 SEEDS = st.integers(0, 10**6)
 FEATURES = np.random.default_rng(0).normal(size=(5, 4, 3, 6)).astype("float32")
 PROTOTYPES = np.random.default_rng(1).normal(size=(7, 6)).astype("float32")
-
-
-def test_by_hand_in_the_plane():
-    features = [[[0, 0], [0, 2], [5, 5]], [[5, 4], [5, 6], [5, 8]]]
-    partition = prototype_partition(features, [[0, 0], [9, 9], [5, 5]])
-    assert partition.assignments.tolist() == [[0, 0, 2], [2, 2, 2]]
-    assert partition.distances.tolist() == [[0, 2, 0], [1, 1, 3]]
-    np.testing.assert_allclose(partition.histograms, [[2 / 3, 0, 1 / 3], [0, 0, 1]])
-    # Averages (5, 7) / 3 and (5, 6), combinations (5, 5) / 3 and (5, 5).
-    errors = average_pooling_error(features, [[0, 0], [9, 9], [5, 5]], partition.histograms)
-    np.testing.assert_allclose(errors, [2 / 3, 1])
 
 
 def test_every_feature_is_with_the_nearest_prototype_in_blocks_of_any_size(monkeypatch):
@@ -69,23 +56,6 @@ def test_error_is_at_most_the_mean_distance_and_the_radius(seed, shape, count, o
     np.testing.assert_allclose(partition.histograms.sum(axis=1), 1)
     assert (errors <= partition.distances.mean(axis=1) + rounding).all()
     assert errors.max() <= partition.distances.max() + rounding
-
-
-@pytest.mark.parametrize("seed, count", [(0, 1), (1, 7)])
-def test_radius_is_that_of_the_curve_for_prototypes_by_greedy_k_center(seed, count):
-    features = np.random.default_rng(seed).normal(size=(4, 2, 3, 5)).astype("float32")
-    points = features.reshape(-1, 5)
-    chosen = points[greedy_k_center(points, points[:0], count).numpy()]
-    radius = covering_radius_curve(points, count)[-1]
-    partition = prototype_partition(features, chosen)
-    np.testing.assert_allclose(partition.distances.max(), radius)
-    assert average_pooling_error(features, chosen, partition.histograms).max() <= radius
-
-
-def test_every_feature_a_prototype_gives_average_pooling():
-    points = FEATURES.reshape(-1, 6)
-    histograms = prototype_partition(FEATURES, points).histograms
-    assert average_pooling_error(FEATURES, points, histograms).max() < 1e-12
 
 
 def test_refuses_what_does_not_fit():

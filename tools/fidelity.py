@@ -2,9 +2,9 @@
 
 .venv/bin/python tools/fidelity.py
 
-A marker names the printed equation that a test compares with the code:
-`@pytest.mark.equation(paper="GSP", number="4.1", code="gsp_tf.layers.GeneralizedSumPooling",
-deviation="")`. All four values are literal strings, so this tool reads them without running a test.
+A marker names the paper, the number of the equation, the code that a test compares with it, and
+what is different there, if anything: `@pytest.mark.equation("GSP", "4.1",
+"layers.GeneralizedSumPooling")`. All are literal strings, which are read without running a test.
 """
 
 import ast
@@ -30,13 +30,17 @@ def equations():
         for test in ast.walk(ast.parse(path.read_text("utf-8"))):
             for call in map(ast.walk, getattr(test, "decorator_list", [])):
                 found += [
-                    {k.arg: ast.literal_eval(k.value) for k in node.keywords}
+                    _equation(*map(ast.literal_eval, node.args))
                     | {"file": path.relative_to(ROOT).as_posix(), "test": test.name}
                     for node in call
                     if isinstance(node, ast.Call)
                     and ast.unparse(node.func) == "pytest.mark.equation"
                 ]
     return sorted(found, key=lambda e: (list(PAPERS).index(e["paper"]), _parts(e["number"])))
+
+
+def _equation(paper, number, code, deviation=""):
+    return {"paper": paper, "number": number, "code": f"gsp_tf.{code}", "deviation": deviation}
 
 
 def tables():

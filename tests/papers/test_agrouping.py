@@ -78,10 +78,10 @@ def mean_over_group_pairs(groups):
 
 
 @pytest.mark.equation(
-    paper="A-grouping",
-    number="1",
-    code="gsp_tf.losses.ContrastiveLoss",
-    deviation="embeddings of length 1 and a mean for each kind of pair by default",
+    "A-grouping",
+    "1",
+    "losses.ContrastiveLoss",
+    "embeddings of length 1 and a mean for each kind of pair by default",
 )
 def test_contrastive():
     assert_as_printed(
@@ -90,10 +90,10 @@ def test_contrastive():
 
 
 @pytest.mark.equation(
-    paper="A-grouping",
-    number="2",
-    code="gsp_tf.losses.BinomialDevianceLoss",
-    deviation="the factor 25 on the negatives and a mean for each kind of pair by default",
+    "A-grouping",
+    "2",
+    "losses.BinomialDevianceLoss",
+    "the factor 25 on the negatives and a mean for each kind of pair by default",
 )
 def test_binomial_deviance():
     assert_as_printed(
@@ -102,10 +102,10 @@ def test_binomial_deviance():
 
 
 @pytest.mark.equation(
-    paper="A-grouping",
-    number="3",
-    code="gsp_tf.losses.ClassMarginLoss",
-    deviation="a boundary for each class and a mean over triplets that cost something by default",
+    "A-grouping",
+    "3",
+    "losses.ClassMarginLoss",
+    "a boundary for each class and a mean over triplets that cost something by default",
 )
 def test_margin():
     loss = ClassMarginLoss(
@@ -125,10 +125,10 @@ def test_margin():
 
 
 @pytest.mark.equation(
-    paper="A-grouping",
-    number="4",
-    code="gsp_tf.losses.GroupDiversityLoss",
-    deviation="β_0 = 25 by default; μ, which is not printed, is 0.5",
+    "A-grouping",
+    "4",
+    "losses.GroupDiversityLoss",
+    "β_0 = 25 by default; μ, which is not printed, is 0.5",
 )
 def test_diversity():
     loss = GroupDiversityLoss(**PAPER_DIVERSITY)
@@ -193,9 +193,7 @@ def assert_attention_as_printed(method, printed, parts, varied):
     assert_as_printed(code, lambda part: weighted_sum(printed(*filled(part))), parts[varied])
 
 
-@pytest.mark.equation(
-    paper="A-grouping", number="7", code="gsp_tf.layers.AttentiveGrouping", deviation=""
-)
+@pytest.mark.equation("A-grouping", "7", "layers.AttentiveGrouping")
 @pytest.mark.parametrize("varied", [0, 3])
 def test_attention(parts, varied):
     def printed(J, key_kernel, value_kernel, Q):
@@ -205,31 +203,21 @@ def test_attention(parts, varied):
 
 
 @pytest.mark.equation(
-    paper="A-grouping",
-    number="5",
-    code="gsp_tf.layers.AttentiveGrouping",
-    deviation="no key is formed: the queries are mapped by the transposed kernel",
+    "A-grouping",
+    "5",
+    "layers.AttentiveGrouping",
+    "no key is formed: the queries are mapped by the transposed kernel",
 )
 @pytest.mark.equation(
-    paper="A-grouping",
-    number="6",
-    code="gsp_tf.layers.AttentiveGrouping",
-    deviation="no value is formed: the weighted sum is mapped",
+    "A-grouping", "6", "layers.AttentiveGrouping", "no value is formed: the weighted sum is mapped"
 )
-@pytest.mark.equation(
-    paper="A-grouping", number="8", code="gsp_tf.layers.AttentiveGrouping", deviation=""
-)
+@pytest.mark.equation("A-grouping", "8", "layers.AttentiveGrouping")
 @pytest.mark.parametrize("varied", range(4), ids=["J", "keys", "values", "Q"])
 def test_groups(parts, varied):
     assert_attention_as_printed("call", printed_groups, parts, varied)
 
 
-@pytest.mark.equation(
-    paper="A-grouping",
-    number="9",
-    code="gsp_tf.layers.AttentiveGrouping.attention_maps",
-    deviation="",
-)
+@pytest.mark.equation("A-grouping", "9", "layers.AttentiveGrouping.attention_maps")
 def test_fold(parts):
     J, key_kernel, value_kernel, Q = parts
     maps = layer_call("attention_maps", *map(tf.constant, parts)).numpy()
@@ -239,10 +227,7 @@ def test_fold(parts):
 
 
 @pytest.mark.equation(
-    paper="A-grouping",
-    number="10",
-    code="gsp_tf.visual.overlay_groups",
-    deviation="coloured by the ratio to a uniform map",
+    "A-grouping", "10", "visual.overlay_groups", "coloured by the ratio to a uniform map"
 )
 def test_interpolation():
     maps = np.random.default_rng(0).dirichlet(np.ones(H * W), P).T.reshape(H, W, P)
@@ -267,9 +252,7 @@ def test_interpolation():
         assert np.abs(pictures[p] - expected).max() <= 1
 
 
-@pytest.mark.equation(
-    paper="A-grouping", number="12", code="gsp_tf.layers.AttentiveGrouping", deviation=""
-)
+@pytest.mark.equation("A-grouping", "12", "layers.AttentiveGrouping")
 @pytest.mark.parametrize("shift", [False, True], ids=["permutation", "translation"])
 def test_permutation_and_translation_invariance(parts, shift):
     J, *weights = map(tf.constant, parts)
@@ -288,10 +271,7 @@ def test_permutation_and_translation_invariance(parts, shift):
 
 
 @pytest.mark.equation(
-    paper="A-grouping",
-    number="14",
-    code="gsp_tf.losses.GroupedLoss",
-    deviation="λ2 is half of l2_regularization of the optimizer",
+    "A-grouping", "14", "losses.GroupedLoss", "λ2 is half of l2_regularization of the optimizer"
 )
 @pytest.mark.parametrize(
     ("loss", "l_met"),

@@ -69,10 +69,10 @@ def total_loss(learner, x, y, theta, rho):
 
 
 @pytest.mark.equation(
-    paper="thesis",
-    number="§ 1.2",
-    code="gsp_tf.evaluation.retrieval_metrics",
-    deviation="P(i) is the precision among the first i, printed P@R",
+    "thesis",
+    "§ 1.2",
+    "evaluation.retrieval_metrics",
+    "P(i) is the precision among the first i, printed P@R",
 )
 def test_metrics():
     rng = np.random.default_rng(2)
@@ -95,10 +95,10 @@ def test_metrics():
 
 
 @pytest.mark.equation(
-    paper="thesis",
-    number="3.2.2, Lemma 3.2.1",
-    code="gsp_tf.losses.ContrastiveLoss",
-    deviation="a batch: means over the non-zero terms of positives and of negatives, added",
+    "thesis",
+    "3.2.2, Lemma 3.2.1",
+    "losses.ContrastiveLoss",
+    "a batch: means over the non-zero terms of positives and of negatives, added",
 )
 def test_generalized_contrastive_loss(samples):
     _, y = samples
@@ -115,9 +115,7 @@ def test_generalized_contrastive_loss(samples):
     assert_as_printed(code, lambda v: sum(ell(v[i], y[i], v[j], y[j]) for i, j in pairs), v)
 
 
-@pytest.mark.equation(
-    paper="thesis", number="3.2.5", code="gsp_tf.losses.ProxyPairsLoss", deviation=""
-)
+@pytest.mark.equation("thesis", "3.2.5", "losses.ProxyPairsLoss")
 def test_proxy_problem(samples):
     x, y = samples
     before, theta, rho = thetas()
@@ -131,10 +129,10 @@ def test_proxy_problem(samples):
 
 
 @pytest.mark.equation(
-    paper="thesis",
-    number="3.2.9",
-    code="gsp_tf.training.ProjectionLearner",
-    deviation="over the trainable weights; the constraint is the loss of 3.2.11",
+    "thesis",
+    "3.2.9",
+    "training.ProjectionLearner",
+    "over the trainable weights; the constraint is the loss of 3.2.11",
 )
 def test_projection(samples):
     x, y = samples
@@ -159,10 +157,10 @@ def printed_projection(before, references, x, y, theta):
 
 
 @pytest.mark.equation(
-    paper="thesis",
-    number="3.2.10",
-    code="gsp_tf.training.ProjectionLearner",
-    deviation="with the samples' embeddings for proxies; training follows 3.2.11",
+    "thesis",
+    "3.2.10",
+    "training.ProjectionLearner",
+    "with the samples' embeddings for proxies; training follows 3.2.11",
 )
 def test_projection_with_samples(samples):
     x, y = samples
@@ -179,10 +177,10 @@ def test_projection_with_samples(samples):
 
 
 @pytest.mark.equation(
-    paper="thesis",
-    number="3.2.11",
-    code="gsp_tf.training.ProjectionLearner",
-    deviation="the trainer adds 0.1 times the loss within the batch (batch_weight)",
+    "thesis",
+    "3.2.11",
+    "training.ProjectionLearner",
+    "the trainer adds 0.1 times the loss within the batch (batch_weight)",
 )
 def test_projection_with_proxies(samples):
     x, y = samples
@@ -208,9 +206,7 @@ def greedy(rho, p, k):
     return r
 
 
-@pytest.mark.equation(
-    paper="thesis", number="Algorithm 2", code="gsp_tf.ops.greedy_k_center", deviation=""
-)
+@pytest.mark.equation("thesis", "Algorithm 2", "ops.greedy_k_center")
 def test_greedy_k_center_proxy():
     rng = np.random.default_rng(4)
     p, rho = rng.normal(size=(5, 12, 3)), rng.normal(size=(5, 4, 3))
@@ -219,10 +215,10 @@ def test_greedy_k_center_proxy():
 
 
 @pytest.mark.equation(
-    paper="thesis",
-    number="Algorithm 1",
-    code="gsp_tf.training.ChanceConstrainedTrainer",
-    deviation="g_θ has λ(θ - θ*), the sign of descent; ends with the first problem of no gain",
+    "thesis",
+    "Algorithm 1",
+    "training.ChanceConstrainedTrainer",
+    "g_θ has λ(θ - θ*), the sign of descent; ends with the first problem of no gain",
 )
 def test_chance_constrained_programming(samples):
     x, y = samples
@@ -275,9 +271,7 @@ def test_chance_constrained_programming(samples):
     assert [p["distance_moved"] for p in trainer.projections] == pytest.approx(moved, rel=1e-4)
 
 
-@pytest.mark.equation(
-    paper="thesis", number="§ 3.2.4", code="gsp_tf.ops.lipschitz_normalize", deviation=""
-)
+@pytest.mark.equation("thesis", "§ 3.2.4", "ops.lipschitz_normalize")
 def test_normalization():
     up = np.array([0.3, -0.2, 0.9])
 

@@ -60,10 +60,7 @@ def cosine(f_i, f_j):
 
 
 @pytest.mark.equation(
-    paper="CRT",
-    number="1",
-    code="gsp_tf.layers.CodedResidualTransform",
-    deviation="mean over the places, a factor that W1 holds",
+    "CRT", "1", "layers.CodedResidualTransform", "mean over the places, a factor that W1 holds"
 )
 def test_coded_residuals():
     def code(x, *weights):
@@ -77,9 +74,7 @@ def test_coded_residuals():
     assert_as_printed(code, printed, *features_and_weights()[:4])
 
 
-@pytest.mark.equation(
-    paper="CRT", number="2", code="gsp_tf.layers.CodedResidualTransform", deviation=""
-)
+@pytest.mark.equation("CRT", "2", "layers.CodedResidualTransform")
 def test_embedding():
     def code(x, *weights):
         return with_weights(weights, lambda layer: layer(x[None])[0, 0] - 2 * layer(x[None])[0, 1])
@@ -95,9 +90,7 @@ def test_embedding():
     assert_as_printed(code, printed, *features_and_weights())
 
 
-@pytest.mark.equation(
-    paper="CRT", number="3", code="gsp_tf.losses.prototype_diversity", deviation=""
-)
+@pytest.mark.equation("CRT", "3", "losses.prototype_diversity")
 def test_diversity():
     def printed(c):
         total = 0.0
@@ -110,9 +103,7 @@ def test_diversity():
     assert_as_printed(prototype_diversity, printed, normal(5, 3))
 
 
-@pytest.mark.equation(
-    paper="CRT", number="4", code="gsp_tf.losses.similarity_consistency", deviation=""
-)
+@pytest.mark.equation("CRT", "4", "losses.similarity_consistency")
 def test_similarity_matrix():
     orthogonal = tf.constant(2.0 * np.eye(5))
 
@@ -126,10 +117,10 @@ def test_similarity_matrix():
 
 
 @pytest.mark.equation(
-    paper="CRT",
-    number="5",
-    code="gsp_tf.losses.similarity_consistency",
-    deviation="mean over the pairs; the printed sum with reduction='sum'",
+    "CRT",
+    "5",
+    "losses.similarity_consistency",
+    "mean over the pairs; the printed sum with reduction='sum'",
 )
 @pytest.mark.parametrize(("reduction", "pairs"), [("sum", 1), ("mean", 25)])
 def test_consistency(reduction, pairs):
@@ -147,10 +138,7 @@ def test_consistency(reduction, pairs):
 
 
 @pytest.mark.equation(
-    paper="CRT",
-    number="6",
-    code="gsp_tf.evaluation.embedding_density",
-    deviation="the paper names no distance; Euclidean or cosine",
+    "CRT", "6", "evaluation.embedding_density", "the paper names no distance; Euclidean or cosine"
 )
 @pytest.mark.parametrize("distance", ["euclidean", "cosine"])
 def test_density(distance):
@@ -171,9 +159,7 @@ def test_density(distance):
     assert density["ratio"] == pytest.approx(intra / inter, rel=1e-5)
 
 
-@pytest.mark.equation(
-    paper="CRT", number="7", code="gsp_tf.evaluation.spectral_decay", deviation=""
-)
+@pytest.mark.equation("CRT", "7", "evaluation.spectral_decay")
 def test_decay():
     unit = normal(9, 4)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)

@@ -42,10 +42,7 @@ def solution(c, mu, epsilon):
 
 
 @pytest.mark.equation(
-    paper="GSP",
-    number="3.1",
-    code="gsp_tf.losses.CosineContrastiveLoss",
-    deviation="|b| times that: a sum over j, a mean over i",
+    "GSP", "3.1", "losses.CosineContrastiveLoss", "|b| times that: a sum over j, a mean over i"
 )
 def test_empirical_risk():
     y, margin = [0, 1, 0, 2, 1], 0.2
@@ -63,9 +60,8 @@ def test_empirical_risk():
     assert_as_printed(lambda x: loss(np.array(y), x) / len(y), printed, x)
 
 
-@pytest.mark.equation(
-    paper="GSP", number="3.2, Theorem 4.1", code="gsp_tf.layers.GeneralizedSumPooling", deviation=""
-)
+@pytest.mark.equation("thesis", "4.2.1", "layers.GeneralizedSumPooling")
+@pytest.mark.equation("GSP", "3.2, Theorem 4.1", "layers.GeneralizedSumPooling")
 def test_global_average_pooling_is_mu_1():
     layer = GeneralizedSumPooling(3, transport_ratio=1.0, dtype="float64")
     rng = np.random.default_rng(0)
@@ -83,10 +79,7 @@ def test_global_average_pooling_is_mu_1():
 
 
 @pytest.mark.equation(
-    paper="GSP",
-    number="P1",
-    code="gsp_tf.ops.partial_transport",
-    deviation="the limit of (P2) for large ε, which is what is solved",
+    "GSP", "P1", "ops.partial_transport", "the limit of (P2) for large ε, which is what is solved"
 )
 @pytest.mark.parametrize("mu", [0.1, 0.3, 0.85])
 def test_linear_program(mu):
@@ -104,7 +97,7 @@ def test_linear_program(mu):
     np.testing.assert_allclose(pi, optimum.x[n:].reshape(m, n), atol=1e-6)
 
 
-@pytest.mark.equation(paper="GSP", number="P2", code="gsp_tf.ops.partial_transport", deviation="")
+@pytest.mark.equation("GSP", "P2", "ops.partial_transport")
 @pytest.mark.parametrize(("mu", "epsilon"), [(0.2, 0.5), (0.3, 5.0), (0.7, 2.0)])
 def test_smoothed_problem(mu, epsilon):
     c = random_cost(2, 4)
@@ -156,10 +149,10 @@ def cost_map(f, omega):
 
 
 @pytest.mark.equation(
-    paper="GSP",
-    number="Prop. 4.2",
-    code="gsp_tf.ops.partial_transport",
-    deviation="the bracket of ρ is inverted (misprint); from ρ = 1/n; Newton by default",
+    "GSP",
+    "Prop. 4.2",
+    "ops.partial_transport",
+    "the bracket of ρ is inverted (misprint); from ρ = 1/n; Newton by default",
 )
 @pytest.mark.parametrize("solver", ["newton", "fixed_point"])
 def test_fixed_point(solver):
@@ -183,10 +176,7 @@ def test_fixed_point(solver):
 
 
 @pytest.mark.equation(
-    paper="GSP",
-    number="4.2",
-    code="gsp_tf.ops.partial_transport",
-    deviation="the second ρ belongs into Diag: q - (η/k) ρ (misprint)",
+    "GSP", "4.2", "ops.partial_transport", "the second ρ belongs into Diag: q - (η/k) ρ (misprint)"
 )
 def test_gradient():
     c, mu, epsilon = random_cost(), 0.3, 5.0
@@ -220,12 +210,8 @@ def test_gradient():
     assert np.abs(closed_form((q - eta / k) * rho) - gradient).max() > 0.1
 
 
-@pytest.mark.equation(
-    paper="GSP", number="4.1", code="gsp_tf.layers.GeneralizedSumPooling", deviation=""
-)
-@pytest.mark.equation(
-    paper="GSP", number="4.3", code="gsp_tf.layers.GeneralizedSumPooling", deviation=""
-)
+@pytest.mark.equation("GSP", "4.1", "layers.GeneralizedSumPooling")
+@pytest.mark.equation("GSP", "4.3", "layers.GeneralizedSumPooling")
 def test_pooled_feature_and_attributes():
     mu, epsilon, n = 0.3, 5.0, 5
     rng = np.random.default_rng(2)
@@ -246,9 +232,7 @@ def test_pooled_feature_and_attributes():
     assert_as_printed(code, printed, *local_features_and_prototypes(rng, n))
 
 
-@pytest.mark.equation(
-    paper="GSP", number="P3", code="gsp_tf.ops.ridge_regression", deviation="the transpose of A"
-)
+@pytest.mark.equation("GSP", "P3", "ops.ridge_regression", "the transpose of A")
 @pytest.mark.parametrize("m", [3, 6])
 def test_ridge_regression(m):
     b, dim, epsilon = 4, 2, 0.05
@@ -323,10 +307,10 @@ def zero_shot_case(**arguments):
 
 
 @pytest.mark.equation(
-    paper="GSP",
-    number="4.4",
-    code="gsp_tf.losses.ZeroShotLoss",
-    deviation='with scale=1.0, reduction="sum_of_means"; the sum leaves out y_i (misprint)',
+    "GSP",
+    "4.4",
+    "losses.ZeroShotLoss",
+    'with scale=1.0, reduction="sum_of_means"; the sum leaves out y_i (misprint)',
 )
 def test_zero_shot_loss():
     def printed(z, upsilon):
@@ -344,12 +328,8 @@ def test_default_zero_shot_loss_is_a_mean_over_the_batch_of_scaled_logits():
     assert_as_printed(code, expected, *points)
 
 
-@pytest.mark.equation(
-    paper="GSP", number="λ, section 4.3", code="gsp_tf.training.MetricLearner", deviation=""
-)
-@pytest.mark.equation(
-    paper="thesis", number="5.2.5", code="gsp_tf.training.MetricLearner", deviation=""
-)
+@pytest.mark.equation("GSP", "λ, section 4.3", "training.MetricLearner")
+@pytest.mark.equation("thesis", "5.2.5", "training.MetricLearner")
 def test_loss_of_a_batch():
     weight = 0.3
     inputs = keras.Input((2,))

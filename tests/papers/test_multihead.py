@@ -114,9 +114,7 @@ def samples_and_proxies():
     return random(len(LABELS), 6, seed=7), random(4, 6, seed=8)
 
 
-@pytest.mark.equation(
-    paper="multi-head", number="1", code="gsp_tf.layers.SecondOrderAttention", deviation=""
-)
+@pytest.mark.equation("multi-head", "1", "layers.SecondOrderAttention")
 def test_attention_map():
     layer, w = attention_and_weights()
     f, up = random(2, 3, 4), random(6, 6, seed=3)
@@ -128,9 +126,7 @@ def test_attention_map():
     assert_as_printed(code, lambda f: np.sum(up * attention_map(f, w)), f)
 
 
-@pytest.mark.equation(
-    paper="multi-head", number="2", code="gsp_tf.layers.SecondOrderAttention", deviation=""
-)
+@pytest.mark.equation("multi-head", "2", "layers.SecondOrderAttention")
 def test_second_order_map():
     layer, w = attention_and_weights()
     f, up = random(2, 3, 4), random(2, 3, 4, seed=3)
@@ -140,10 +136,10 @@ def test_second_order_map():
 
 
 @pytest.mark.equation(
-    paper="multi-head",
-    number="3",
-    code="gsp_tf.layers.SecondOrderAttention",
-    deviation="h holds the first-order features that eq. 2 adds",
+    "multi-head",
+    "3",
+    "layers.SecondOrderAttention",
+    "h holds the first-order features that eq. 2 adds",
 )
 def test_a_place_is_a_function_of_the_attended_map():
     layer, w = attention_and_weights()
@@ -160,9 +156,7 @@ def test_a_place_is_a_function_of_the_attended_map():
     assert_as_printed(lambda f: ops.sum(up * layer(f[None])[0][place]), printed, f)
 
 
-@pytest.mark.equation(
-    paper="multi-head", number="4", code="gsp_tf.layers.GlobalLocalEmbedding", deviation=""
-)
+@pytest.mark.equation("multi-head", "4", "layers.GlobalLocalEmbedding")
 def test_pooling_of_both_maps():
     layer = GlobalLocalEmbedding(dim=6, key_dim=3, scale=ZETA, dtype="float64")
     f_l, f_g, up = random(4, 4, 3), random(2, 2, 5, seed=1), random(6, seed=2)
@@ -183,10 +177,10 @@ def test_pooling_of_both_maps():
 
 
 @pytest.mark.equation(
-    paper="multi-head",
-    number="5",
-    code="gsp_tf.losses.ProxyAnchorLoss",
-    deviation="second mean over all proxies; P⁻ is not defined there",
+    "multi-head",
+    "5",
+    "losses.ProxyAnchorLoss",
+    "second mean over all proxies; P⁻ is not defined there",
 )
 def test_proxy_based_loss():
     X, P = samples_and_proxies()
@@ -211,10 +205,10 @@ def with_proxies(loss, labels):
 
 
 @pytest.mark.equation(
-    paper="multi-head",
-    number="6",
-    code="gsp_tf.losses.MultiSimilarityLoss",
-    deviation="negatives exp(β(S - σ)) as in Wang et al.; printed with +",
+    "multi-head",
+    "6",
+    "losses.MultiSimilarityLoss",
+    "negatives exp(β(S - σ)) as in Wang et al.; printed with +",
 )
 def test_pairwise_loss():
     X, _ = samples_and_proxies()
@@ -225,12 +219,7 @@ def test_pairwise_loss():
     assert as_printed - float(loss(LABELS, X)) > 0.5
 
 
-@pytest.mark.equation(
-    paper="multi-head",
-    number="7",
-    code="gsp_tf.losses.HybridLoss",
-    deviation="those of eqs. 5 and 6",
-)
+@pytest.mark.equation("multi-head", "7", "losses.HybridLoss", "those of eqs. 5 and 6")
 def test_hybrid_loss():
     X, P = samples_and_proxies()
     loss = HybridLoss(len(P), dtype="float64")  # whose defaults are the numbers of section 4.2

@@ -34,10 +34,10 @@ def means_by_sign(loss):
 
 
 @pytest.mark.equation(
-    paper="thesis",
-    number="2.1.1",
-    code="gsp_tf.losses.ContrastiveLoss",
-    deviation="a positive pair beyond ε costs d once (misprint); means over the pairs that cost",
+    "thesis",
+    "2.1.1",
+    "losses.ContrastiveLoss",
+    "a positive pair beyond ε costs d once (misprint); means over the pairs that cost",
 )
 def test_contrastive_loss():
     epsilon = 1.7
@@ -58,12 +58,7 @@ def test_contrastive_loss():
     assert means_by_sign(lambda i, j: l_cntrv(X, i, j)) > 1.1 * expected(X)
 
 
-@pytest.mark.equation(
-    paper="thesis",
-    number="2.1.2",
-    code="gsp_tf.losses.TripletLoss",
-    deviation="a mean over the triplets that cost",
-)
+@pytest.mark.equation("thesis", "2.1.2", "losses.TripletLoss", "a mean over the triplets that cost")
 def test_triplet_loss():
     epsilon = 0.4
 
@@ -86,10 +81,10 @@ def l_margin(x, i, j, alpha, beta):
 
 
 @pytest.mark.equation(
-    paper="thesis",
-    number="2.1.3",
-    code="gsp_tf.losses.ContrastiveLoss",
-    deviation="margins β - α and β + α (C2); means over the pairs that cost",
+    "thesis",
+    "2.1.3",
+    "losses.ContrastiveLoss",
+    "margins β - α and β + α (C2); means over the pairs that cost",
 )
 def test_generalized_contrastive_loss():
     alpha, beta = 0.3, 1.6
@@ -102,10 +97,10 @@ def test_generalized_contrastive_loss():
 
 
 @pytest.mark.equation(
-    paper="thesis",
-    number="2.1.3",
-    code="gsp_tf.losses.MarginLoss",
-    deviation="a pair counts once for every triplet that it is in; a mean over the terms that cost",
+    "thesis",
+    "2.1.3",
+    "losses.MarginLoss",
+    "a pair counts once for every triplet that it is in; a mean over the terms that cost",
 )
 def test_margin_loss():
     alpha, beta = 0.3, 1.6

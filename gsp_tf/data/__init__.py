@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         evaluation_maps,
         training_maps,
     )
-    from gsp_tf.data.pipeline._windows import central_window, resize_window
     from gsp_tf.data.pipeline.batches import (
         as_arrays,
         evaluation_dataset,
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
         SuperClassSampler,
         WeightedSampler,
     )
-    from gsp_tf.data.pipeline.view import TrainingView, ViewedImages
+    from gsp_tf.data.pipeline.view import TrainingView, ViewedImages, central_window, resize_window
     from gsp_tf.data.splits import halve_classes, protocol_classes, split_classes, split_images
 
 __all__ = [

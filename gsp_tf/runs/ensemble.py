@@ -12,7 +12,7 @@ from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ensemble_metrics
 from gsp_tf.recipe import Recipe
-from gsp_tf.runs._table import print_results
+from gsp_tf.runs._report import print_results
 from gsp_tf.runs.comparison import Comparison
 from gsp_tf.runs.data import Splits, load_folds
 from gsp_tf.runs.folder import RunFolder

@@ -24,8 +24,7 @@ from gsp_tf.runs._evaluation import (
     test_metrics,
 )
 from gsp_tf.runs._facts import data_facts, facts_table, model_facts, training_facts
-from gsp_tf.runs._report import SeenImages, check_same_images, summary_of
-from gsp_tf.runs._table import print_results
+from gsp_tf.runs._report import SeenImages, check_same_images, print_results, summary_of
 from gsp_tf.runs._trackers import Trackers
 from gsp_tf.runs._training import Training, accuracy
 from gsp_tf.runs.data import Splits, load_splits

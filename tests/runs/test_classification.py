@@ -8,8 +8,7 @@ from gsp_tf import data
 from gsp_tf.losses import SoftmaxClassifier
 from gsp_tf.recipe import load_recipe
 from gsp_tf.runs import Run, build_embedder
-from gsp_tf.runs._report import _notes
-from gsp_tf.runs._table import print_results
+from gsp_tf.runs._report import _notes, print_results
 
 CLASSIFIER = """
 trainer: classification

@@ -11,7 +11,7 @@ from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.datasets.collage import check_tiles, check_uint8, stitched
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
-from gsp_tf.data.pipeline._windows import central_window, resize_window
+from gsp_tf.data.pipeline.view import central_window, resize_window
 
 
 class CanvasImages(ImageSet):

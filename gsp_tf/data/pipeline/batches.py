@@ -10,9 +10,8 @@ from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images._jpeg import Window
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
-from gsp_tf.data.pipeline._windows import central_window, check_sizes, resize_window
 from gsp_tf.data.pipeline.samplers import ClassBalancedSampler, Sampler, ShuffledSampler
-from gsp_tf.data.pipeline.view import TrainingView
+from gsp_tf.data.pipeline.view import TrainingView, central_window, check_sizes, resize_window
 
 
 class BatchPlan:

@@ -11,7 +11,7 @@ from gsp_tf.data import (
     evaluation_dataset,
     training_dataset,
 )
-from gsp_tf.data.pipeline._windows import random_window
+from gsp_tf.data.pipeline.view import _random_window
 
 
 def noise(count=12, height=8, width=8, channels=1, classes=3):
@@ -132,7 +132,7 @@ def test_training_refuses(arguments, message):
 @pytest.mark.parametrize("min_area", [0.02, 0.3, 0.9])
 def test_a_random_crop_keeps_the_share_of_the_central_square_it_promises(height, width, min_area):
     for draws in np.random.default_rng(0).random((40, 4), np.float32):
-        top, left, rows, columns = random_window([height, width], min_area, draws).numpy()
+        top, left, rows, columns = _random_window([height, width], min_area, draws).numpy()
         assert 0 <= top <= height - rows and 0 <= left <= width - columns
         share = rows * columns / min(height, width) ** 2
         rounding = 0.5 / rows + 0.5 / columns + 0.25 / (rows * columns)

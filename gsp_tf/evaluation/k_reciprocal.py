@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from gsp_tf._arguments import check_share
 from gsp_tf._console import show_progress
 from gsp_tf.evaluation._vectors import checked_embeddings, distinct_rows
 from gsp_tf.evaluation.exact_search import ExactSearch
@@ -76,8 +77,7 @@ class KReciprocalSearch:
                 f"k1 and k2 must be 1 <= k2 <= k1 < {len(images)}, the number of images; received "
                 f"k1={k1} and k2={k2}."
             )
-        if not 0 <= weight <= 1:
-            raise ValueError(f"weight must lie in [0, 1]; received {weight}.")
+        check_share(weight=weight)
         self._weight = weight
         # Distances from the mean, in units of the longest, do not cancel or overflow in float32.
         images = images - images.mean(axis=0, dtype=np.float64)

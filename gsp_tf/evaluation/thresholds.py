@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom, t
 
-from gsp_tf._arguments import checked_seed
+from gsp_tf._arguments import check_at_least, check_positive, checked_seed
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
 from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
 from gsp_tf.evaluation.exact_search import ExactSearch
@@ -364,11 +364,8 @@ def opis(
         >>> round(opis(pairs, (0.25, 1.0)).opis, 4)
         0.0615
     """
-    if num_thresholds < 2 or not weight > 0:
-        raise ValueError(
-            "num_thresholds must be at least 2 and weight positive; received "
-            f"{num_thresholds} and {weight}."
-        )
+    check_at_least(2, num_thresholds=num_thresholds)
+    check_positive(weight=weight)
     if not false_match_rates[0] < false_match_rates[1]:
         raise ValueError(f"false_match_rates must ascend; received {false_match_rates}.")
     low, high = (pairs.at_false_match_rate(rate).threshold for rate in false_match_rates)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsp_tf._arguments import check_at_least, check_share
 from gsp_tf._console import show_progress
 from gsp_tf.evaluation._vectors import unit_vectors
 
@@ -189,10 +190,8 @@ def rerank_by_transport(
         raise ValueError(
             f"indices must be (Q, K) for {len(queries.tokens)} queries; received {indices.shape}."
         )
-    if not 0 <= weight <= 1:
-        raise ValueError(f"weight must lie in [0, 1]; received {weight}.")
-    if operator.index(depth) < 1:
-        raise ValueError(f"depth must be at least 1; received {depth}.")
+    check_share(weight=weight)
+    check_at_least(1, depth=operator.index(depth))
     if weight and np.shape(distances) != indices.shape:
         raise ValueError(
             f"A weight of {weight} needs distances of shape {indices.shape}; received "

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf._arguments import checked_seed
+from gsp_tf._arguments import check_at_least, check_positive, checked_seed
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, unit_vectors
 
 
@@ -59,11 +59,8 @@ def zero_shot_prediction(
             f"{num_classes} rows and {len(np.unique(labels))} classes from {labels.min()} to "
             f"{labels.max()}."
         )
-    if num_splits < 1 or not ridge > 0:
-        raise ValueError(
-            "num_splits must be at least 1 and ridge positive; received "
-            f"num_splits {num_splits} and ridge {ridge}."
-        )
+    check_at_least(1, num_splits=num_splits)
+    check_positive(ridge=ridge)
     classes = _Classes(attributes, labels, class_embeddings, ridge)
     rng = np.random.default_rng(checked_seed(seed))
     hits = np.zeros(3)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from gsp_tf import runs
+from gsp_tf._arguments import check_at_least
 from gsp_tf._console import bulleted, counted
 from gsp_tf._files import advising, locked, remove_partial, several
 from gsp_tf._metadata import versions
@@ -112,8 +113,7 @@ def _begin(folder, model, images, shard_size):
     """The metadata of a new or resumed folder; `shard_size` applies only to a new one."""
     import keras  # here: other functions need no TensorFlow
 
-    if shard_size < 1:
-        raise ValueError(f"shard_size must be 1 or more, received {shard_size}.")
+    check_at_least(1, shard_size=shard_size)
     if folder.metadata_path.exists():
         begun = folder.metadata()
         _check_same(folder, begun, model, images)
@@ -284,8 +284,7 @@ def _check_tokens(
     folder: EmbeddingsFolder, model: RunModel, written: set[int], tokens: int
 ) -> None:
     """Raises `ValueError` if written shards have another number of tokens."""
-    if tokens < 0:
-        raise ValueError(f"tokens must be 0 or more; received {tokens}.")
+    check_at_least(0, tokens=tokens)
     if written:
         there = num_tokens(folder.shard_schema(min(written)))
         wanted = runs.TokenModel(model.embedder, tokens).k if tokens else 0

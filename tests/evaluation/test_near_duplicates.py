@@ -107,7 +107,7 @@ def test_distances_of_pairs(metric):
         (([[0.0], [1.0]], -1.0), "distance must be finite and 0 or more; received -1.0"),
         (([[0.0], [1.0]], np.inf), "received inf"),
         (([[0.0], [1.0]], 1.0, "hamming"), "received 'hamming'"),
-        (([[0.0], [1.0]], 1.0, "cosine", 0), "most_cells must be 1 or more; received 0"),
+        (([[0.0], [1.0]], 1.0, "cosine", 0), "most_cells must be at least 1, received 0"),
     ],
 )
 def test_what_cannot_be_used_is_refused(arguments, message):

@@ -61,8 +61,8 @@ def test_bad_arguments_are_refused():
     for arguments, message in (
         (((0.5, 0.5),), "false_match_rates must ascend"),
         (((0.01, 0.1),), "OPIS needs two distances between .* 0.01 and 0.1; the 4 pairs of"),
-        (((0.25, 1.0), 0.0), "weight positive; received 101 and 0.0"),
-        (((0.25, 1.0), 1.0, 1), "received 1 and 1.0"),
+        (((0.25, 1.0), 0.0), "weight must be positive, received 0.0"),
+        (((0.25, 1.0), 1.0, 1), "num_thresholds must be at least 2, received 1"),
     ):
         with pytest.raises(ValueError, match=message):
             opis(pairs, *arguments)

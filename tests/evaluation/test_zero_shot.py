@@ -48,8 +48,8 @@ def test_equals_definition(classes, ridge):
         ([0, 0, 0], 1, {}, "two rows or more"),
         ([-1, 0, 1], 3, {}, "3 classes from -1 to 1"),
         ([0, 2, 2], 3, {}, "received 3 rows and 2 classes from 0 to 2"),
-        ([0, 1, 2], 3, {"num_splits": 0}, "num_splits 0"),
-        ([0, 1, 2], 3, {"ridge": 0.0}, "ridge 0.0"),
+        ([0, 1, 2], 3, {"num_splits": 0}, "num_splits must be at least 1, received 0"),
+        ([0, 1, 2], 3, {"ridge": 0.0}, "ridge must be positive, received 0.0"),
     ],
 )
 def test_refuses(labels, classes, arguments, message):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gsp_tf._arguments import checked_seed
+from gsp_tf._arguments import check_at_least, checked_seed
 
 
 def synthetic_token_sets(
@@ -47,17 +47,9 @@ def synthetic_token_sets(
         >>> bool(np.isin(tokens[1], [0, 1, 2, 3, 8, 9, 10, 11]).all())
         True
     """
-    counts = {
-        "samples_per_class": samples_per_class,
-        "num_classes": num_classes,
-        "tokens_per_class": tokens_per_class,
-        "num_background": num_background,
-    }
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name} must be at least 1; received {count}.")
-    if set_size < 2:
-        raise ValueError(f"set_size must be 2 or more, a token of each kind; received {set_size}.")
+    check_at_least(1, samples_per_class=samples_per_class, num_classes=num_classes)
+    check_at_least(1, tokens_per_class=tokens_per_class, num_background=num_background)
+    check_at_least(2, set_size=set_size)  # a token of each kind
     mean, deviation = background_share
     if deviation < 0:
         raise ValueError(

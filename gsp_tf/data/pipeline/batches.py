@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from gsp_tf._arguments import checked_seed
+from gsp_tf._arguments import check_at_least, checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images._jpeg import Window
@@ -176,8 +176,7 @@ def sampled_dataset(
 
 def _planned_dataset(sets, view, plan, first_batch):
     """The batches of a plan; a second set has the images without a class."""
-    if first_batch < 0:
-        raise ValueError(f"first_batch must not be negative; received {first_batch}.")
+    check_at_least(0, first_batch=first_batch)
     images = sets[0] if len(sets) == 1 else _JoinedImages(*sets)
 
     def prepare(seed, index, label):
@@ -237,8 +236,7 @@ def evaluation_dataset(
         [TensorShape([2, 4, 4, 1]), TensorShape([1, 4, 4, 1])]
     """
     check_sizes(image_size, resize)
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1; received {batch_size}.")
+    check_at_least(1, batch_size=batch_size)
     labels = _label_tensor(images)
 
     def prepare(index):

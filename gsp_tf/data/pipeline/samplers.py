@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gsp_tf._arguments import checked_seed, integers
+from gsp_tf._arguments import check_at_least, checked_seed, integers
 from gsp_tf._console import counted, listed
 
 
@@ -116,11 +116,7 @@ class ClassBalancedSampler(Sampler):
         cycle_images: bool = False,
     ):
         labels = _label_vector(labels)
-        if classes_per_batch < 1 or images_per_class < 1:
-            raise ValueError(
-                "classes_per_batch and images_per_class must be at least 1; received "
-                f"{classes_per_batch} and {images_per_class}."
-            )
+        check_at_least(1, classes_per_batch=classes_per_batch, images_per_class=images_per_class)
         classes, counts = np.unique(labels, return_counts=True)
         if classes_per_batch > len(classes):
             raise ValueError(
@@ -370,8 +366,7 @@ class NearestClassSampler(ClassBalancedSampler):
                 f"min_distance needs distances of the shape of the neighbours, {neighbours.shape}; "
                 f"received {None if distances is None else np.shape(distances)}."
             )
-        if num_nearest < 1:
-            raise ValueError(f"num_nearest must be at least 1; received {num_nearest}.")
+        check_at_least(1, num_nearest=num_nearest)
         self.num_nearest = num_nearest
         classes, numbers = np.unique(labels, return_inverse=True)
         own, theirs = np.broadcast_arrays(numbers[:, None], numbers[neighbours])
@@ -490,8 +485,7 @@ class WeightedSampler(Sampler):
                 f"shape {weights.shape} from {weights.min(initial=np.inf)} to "
                 f"{weights.max(initial=-np.inf)}."
             )
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1; received {batch_size}.")
+        check_at_least(1, batch_size=batch_size)
         super().__init__(batch_size, seed)
         self._shares = weights / weights.sum()
 

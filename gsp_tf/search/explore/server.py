@@ -16,6 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from gsp_tf._arguments import check_at_least, check_positive_and_finite
 from gsp_tf._typing import PathLike
 from gsp_tf.search import Index, RunModel, Thresholds
 from gsp_tf.search.explore._model_view import ModelView
@@ -153,10 +154,8 @@ def explore_app(
             ...
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
-    if k < 1:
-        raise ValueError(f"k must be 1 or more; received {k}.")
-    if not 0 < max_upload_mb < float("inf"):
-        raise ValueError(f"max_upload_mb must be positive; received {max_upload_mb}.")
+    check_at_least(1, k=k)
+    check_positive_and_finite(max_upload_mb=max_upload_mb)
     model = RunModel(run)
     exploration = Exploration(ModelView(model), open_images(model, index, thresholds), k)
     return page_app(exploration, max_upload_mb, allowed_hosts)

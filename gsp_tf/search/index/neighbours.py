@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from gsp_tf._arguments import check_at_least
 from gsp_tf._console import listed, show_progress
 from gsp_tf._metadata import check_same_model
 from gsp_tf._typing import PathLike, Reranking
@@ -214,8 +215,7 @@ class _Searcher:
         dim: int | None,
         whitening: PathLike | None,
     ):
-        if k < 1:
-            raise ValueError(f"k must be 1 or more; received {k}.")
+        check_at_least(1, k=k)
         self.model, self.index = _opened(run, index, dim)
         self.k, self.rerank, self.matching, self.order = k, rerank, None, None
         whose = self.index.path if self.model is None else self.model.folder.path

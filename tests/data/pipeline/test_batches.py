@@ -118,7 +118,7 @@ def test_reduction_is_antialiased():
         ({"resize": 7}, r"resize must be None, or image_size \(8\) or more; received 7"),
         ({"min_crop_area": 0.0}, r"\(0, 1\]; received 0.0"),
         ({"min_crop_area": 1.5}, r"\(0, 1\]; received 1.5"),
-        ({"first_batch": -1}, "first_batch must not be negative; received -1"),
+        ({"first_batch": -1}, "first_batch must not be negative, received -1"),
         ({"classes_per_batch": 9}, "at most the number of classes, 3; received 9"),
     ],
 )

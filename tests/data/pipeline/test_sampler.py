@@ -65,8 +65,8 @@ def test_single_images_are_refused_where_pairs_are_needed():
     ("labels", "shape", "message"),
     [
         ([0, 0, 1, 1], (3, 2), "at most the number of classes, 2; received 3"),
-        ([0, 0, 1, 1], (0, 2), "at least 1; received"),
-        ([0, 0, 1, 1], (2, 0), "at least 1; received"),
+        ([0, 0, 1, 1], (0, 2), "at least 1, received"),
+        ([0, 0, 1, 1], (2, 0), "at least 1, received"),
         ([], (1, 1), "non-empty vector of integers"),
         ([[0, 1]], (1, 1), "non-empty vector of integers"),
         ([0.5, 1.5], (1, 1), "non-empty vector of integers"),

@@ -266,8 +266,8 @@ def connected(port):
     ("arguments", "message"),
     [
         ({"port": 0}, "port must be between 1 and 65535; received 0"),
-        ({"max_upload_mb": 0}, "max_upload_mb must be positive; received 0"),
-        ({"k": 0}, "k must be 1 or more; received 0"),
+        ({"max_upload_mb": 0}, "max_upload_mb must be positive and finite, received 0"),
+        ({"k": 0}, "k must be at least 1, received 0"),
     ],
 )
 def test_bad_arguments(arguments, message):

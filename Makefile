@@ -3,6 +3,7 @@
 # what the library needs, the others all that they try.
 # `make test-torch` runs the tests of operations, layers, losses and trainings on PyTorch, and
 # `make test-jax` on JAX.
+# `make peers` installs what whole jobs are compared with, in .venv-peers.
 # `make reference-pml` writes what pytorch-metric-learning computes, in .venv-pml, for the tests,
 # `make reference-programs` what programs of papers compute, there too, and
 # `make reference-similarity` what TensorFlow Similarity computes, in .venv-similarity.
@@ -29,6 +30,7 @@ ADDONS_PYTHON ?= $(shell for python in python3.11 python3.10 python3.9; do \
 ADDONS := .venv-addons
 PML := .venv-pml
 SIMILARITY := .venv-similarity
+PEERS := .venv-peers
 PROGRAMS := yash0307/RecallatK_surrogate@ed052029d258555df2f94dd82d6f7df60ef7cc6f \
 	mk-minchul/AdaFace@c60eaa786a42c03444f3df7096dbaf9d57ae010d \
 	NUST-Machine-Intelligence-Laboratory/Anti-Collapse-Loss@ec1e0bcdecbe42a32c6e3453417e3bd62d09fe7d \
@@ -45,7 +47,7 @@ test test-torch test-jax test-oldest: export OMP_NUM_THREADS ?= 1
 test test-torch test-jax test-oldest: export TF_NUM_INTRAOP_THREADS ?= 1
 test test-torch test-jax test-oldest: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-torch test-jax test-oldest bench docs package check-addons clean \
+.PHONY: demo test test-torch test-jax test-oldest bench peers docs package check-addons clean \
 	reference-pml reference-programs reference-similarity reference-signatures
 
 demo: $(INSTALLED)
@@ -69,7 +71,7 @@ $(OLDEST)/.installed: pyproject.toml
 		-e ".[dev,docs,explore,heif,hub,onnx,pretrained,ray,tune]"
 	touch $@
 
-bench: $(COMPLETE)
+bench: $(COMPLETE) $(PEERS)/.installed
 	$(VENV)/bin/gsp-tf bench
 
 docs: export NO_MKDOCS_2_WARNING = 1
@@ -137,6 +139,13 @@ $(PML)/.installed: requirements-pml.txt
 	$(PML)/bin/python -m pip install -r requirements-pml.txt
 	touch $@
 
+$(PEERS)/.installed: requirements-peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install -r requirements-peers.txt
+	touch $@
+
+peers: $(PEERS)/.installed
+
 $(INSTALLED): requirements.txt requirements-demo.txt pyproject.toml
 	$(call install,requirements-demo.txt)
 	touch $@
@@ -162,4 +171,4 @@ $(ADDONS)/.installed: requirements-addons.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ADDONS) $(PML) $(SIMILARITY) $(PACKAGE) $(WHEEL) $(OLDEST) build dist site
+	rm -rf $(VENV) $(ADDONS) $(PML) $(SIMILARITY) $(PEERS) $(PACKAGE) $(WHEEL) $(OLDEST) build dist site

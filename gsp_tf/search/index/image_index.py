@@ -124,26 +124,31 @@ class Index:
                 image or one of `where` is not in the index, or the condition cannot be used.
         """
         queries = self.cut(checked_embeddings(embeddings, "embeddings"))
-        excluded = np.unique(integers(excluded, "excluded"))
-        self._rows(excluded)
-        selector, left_out = None, len(excluded)
-        if where is not None:
-            where = self.matching(where) if isinstance(where, str) else integers(where, "where")
-            self._rows(where)
-            kept = np.setdiff1d(where, excluded)
-            selector, left_out = _selector(kept, len(self)), len(self) - len(kept)
-        elif left_out:
-            selector = faiss.IDSelectorNot(faiss.IDSelectorBatch(excluded))
+        selector, left_out = self._selected(excluded, where)
         self.check_k(k, left_out)
         vectors = self._space.vectors(queries)
         scores, ids = self._nearest(vectors, k, selector, where is not None)
         short = (ids < 0).any(axis=1)
         if short.any():  # what was searched holds fewer than k vectors
             scores[short], ids[short] = self._nearest(vectors[short], k, selector, True)
-        if (ids < 0).any():
-            raise ValueError("The embeddings lie too far from the index for float32 distances.")
-        self._rows(ids)
+            if (ids < 0).any():
+                raise ValueError("The embeddings lie too far from the index for float32 distances.")
+        if self.mapped:  # the ids of lists on disk were not compared when the index was opened
+            self._rows(ids)
         return ids, self._space.distances(scores)
+
+    def _selected(self, excluded, where):
+        """What selects the ids that a search may find, `None` for all, and how many it leaves out."""
+        if where is None and not len(excluded):
+            return None, 0
+        excluded = np.unique(integers(excluded, "excluded"))
+        self._rows(excluded)
+        if where is None:
+            return faiss.IDSelectorNot(faiss.IDSelectorBatch(excluded)), len(excluded)
+        where = self.matching(where) if isinstance(where, str) else integers(where, "where")
+        self._rows(where)
+        kept = np.setdiff1d(where, excluded)
+        return _selector(kept, len(self)), len(self) - len(kept)
 
     def matching(self, where: str) -> np.ndarray:
         """The ids of the images that meet a condition, int64 `(n,)`, ascending.

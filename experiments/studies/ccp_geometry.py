@@ -129,11 +129,21 @@ def plane_embedder(image_size):
     )
 
 
-def solve(images, held_out, seed, samples=False):
+def solve(
+    images,
+    held_out,
+    seed,
+    samples=False,
+    proxies=PROXIES_PER_CLASS,
+    problems=MAX_PROBLEMS,
+    patience=PATIENCE,
+    evaluations=EVALUATIONS,
+):
     """Train a `plane_embedder` with CCP; one evaluation of MAP@R a pass over the images.
 
-    With `samples` the images chosen stand for their classes, and not proxies that are trained.
-    Returns the trainer, and a `Problem` for each of its projections.
+    With `samples` the images chosen stand for their classes, and not proxies that are trained. The
+    rest is the number of proxies of a class, and the limits of problems and of training. Returns
+    the trainer, and a `Problem` for each of its projections.
     """
     keras.utils.set_random_seed(seed)
     size, classes = images.images.shape[1], len(images.class_names)
@@ -145,23 +155,23 @@ def solve(images, held_out, seed, samples=False):
     learner.compile(optimizer)
     trainer = ChanceConstrainedTrainer(
         learner,
-        proxies_per_class=PROXIES_PER_CLASS,
+        proxies_per_class=proxies,
         pool_size=POOL_SIZE,
-        patience=PATIENCE,
-        max_projections=MAX_PROBLEMS,
+        patience=patience,
+        max_projections=problems,
         monitor=MONITOR,
     )
-    problems = Problems(trainer)
+    kept = Problems(trainer)
     others = [Samples(trainer, images)] if samples else []
     trainer.fit(
         training_dataset(images, size, classes, IMAGES_PER_CLASS, seed),
         ProxyPool(images.labels, lambda i: evaluation_dataset(images, size, BATCH_SIZE, i), seed),
-        [RetrievalEvaluation(evaluation_dataset(held_out, size, BATCH_SIZE)), *others, problems],
+        [RetrievalEvaluation(evaluation_dataset(held_out, size, BATCH_SIZE)), *others, kept],
         steps_per_epoch=len(images) // (classes * IMAGES_PER_CLASS),
-        epochs=EVALUATIONS,
+        epochs=evaluations,
         verbose=0,
     )
-    return trainer, problems.kept
+    return trainer, kept.kept
 
 
 def planes(problems, images):

@@ -17,6 +17,7 @@ import zlib
 from pathlib import Path
 
 import average_pooling_plane
+import covering_bound
 import evidence_page
 import evidence_plan as plan
 import heads
@@ -30,9 +31,9 @@ from evidence_page import BY_WEIGHTS, OF_AVERAGE
 from sweep import SHOWN, recipe_of, sweep, weights_of
 
 from gsp_tf.data import training_dataset
-from gsp_tf.evaluation import foreground_share
+from gsp_tf.evaluation import foreground_share, retrieval_metrics
 from gsp_tf.recipe import Recipe, recipe_values
-from gsp_tf.runs import features_model, frozen_metrics, load_splits
+from gsp_tf.runs import Run, features_model, frozen_metrics, load_splits
 
 RESULTS = plan.HERE / "results/evidence"
 VALIDATION, DIGEST, FROZEN = "validation MAP@R", "recipe", "frozen"
@@ -197,6 +198,55 @@ def weight_rows(variant, seed, folder):
     return [(variant, seed, "weight on the object", share)]
 
 
+def group_rows(variant, seed, folder):
+    """Rows of the frozen network, and how much the groups of a run differ on the test classes."""
+    recipe = folder.recipe()
+    if recipe.loss_wrapper is None:
+        return []
+    found, groups = Run(folder.path).test_embeddings(), recipe.head.arguments["num_groups"]
+    embeddings = found.queries.reshape(len(found.queries), groups, -1)
+    values = group_numbers(embeddings, found.weights, found.query_labels)
+    kept = folder.metrics()["frozen"]
+    frozen = [(f"groupings-{FROZEN}", 0, name, 100 * kept[key]) for name, key in SHOWN.items()]
+    return frozen + [(variant, seed, *item) for item in values.items()]
+
+
+def group_numbers(groups, maps, labels):
+    """How much groups differ, as means over images and pairs of groups.
+
+    The cosine is that of eq. 4 of A-grouping. It depends on the basis of each group. The
+    correlation between the similarities that two groups give to all pairs of images does not. The
+    overlap of two attention maps is the sum of the smaller values at each place, 1 for equal maps.
+
+    Args:
+        groups: embeddings of the groups of images `(N, P, D)`.
+        maps: attention maps of the groups `(M, h, w, P)`, of some of the images.
+        labels: class of each image, `(N,)`.
+    """
+    unit = groups / np.linalg.norm(groups, axis=-1, keepdims=True)
+    first, second = np.triu_indices(groups.shape[1], k=1)
+    cosines = np.einsum("npd,nqd->npq", unit, unit)[:, first, second]
+    by_group = np.moveaxis(unit, 1, 0)
+    among = [(own @ own.T)[np.triu_indices(len(own), k=1)] for own in by_group]
+    flat = maps.reshape(len(maps), -1, maps.shape[-1])
+    alone = [retrieval_metrics(own, labels)["map_at_r"] for own in by_group]
+    return {
+        "cosine": np.abs(cosines).mean(),
+        "correlation": np.corrcoef(among)[first, second].mean(),
+        "overlap": np.minimum(flat[..., first], flat[..., second]).sum(axis=1).mean(),
+        "one group": 100 * np.mean(alone),
+    }
+
+
+def recall_rows(variant, seed, folder):
+    """Rows of a run: Recall@1 of the validation classes by steps."""
+    steps, found = folder.recipe().training.steps_per_epoch, folder.history()["val_recall_at_1"]
+    return [
+        (variant, seed, f"R@1, {steps * epoch} steps", 100 * value)
+        for epoch, value in enumerate(found, start=1)
+    ]
+
+
 def gain_rows(variant, seed, folder):
     """Rows of the frozen network with a linear head, and what a run has more than both, query by
     query."""
@@ -299,6 +349,30 @@ def tuning(table):
     table.train(plan.WHOLE, rows, plan.SEEDS[:1], [gain_rows])
 
 
+def groupings(table):
+    """Table 9: A-grouping and what it is compared with, on the frozen network."""
+    _bring_cars()
+    table.train(plan.HEADS, plan.grouping_rows(), plan.SEEDS, [group_rows])
+
+
+def branches(table):
+    """Table 10: CRT with consistency and without, on the frozen network."""
+    _bring_cars()
+    table.train(plan.HEADS, plan.branch_rows(), plan.SEEDS)
+
+
+def _bring_cars():
+    """The first photographs of each class of Cars196, so that their features take minutes."""
+    folder = Path("data/cars196_half")
+    classes = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    heads.copied(folder, classes, Path("runs/cars196_20"))
+
+
+def hybrid(table):
+    """Table 11: global and local heads with the hybrid loss and its two parts, on characters."""
+    table.train(plan.CHARACTERS, plan.hybrid_rows(), plan.SEEDS, [recall_rows])
+
+
 def losses(table):
     """Table 8: every loss under one budget, three seeds of those with the best validation."""
     _bring_classifier()
@@ -335,7 +409,9 @@ def _write(table, rows, drawn):
 
 TABLES = {
     **{of.__name__: of for of in (collage, poolings, causes, cars, ccp, dose, tuning, losses)},
+    **{of.__name__: of for of in (groupings, branches, hybrid)},
     "heads": lambda table: heads.study(),
+    "covering_bound": lambda table: covering_bound.study(),
     "ladder": ladder,
     "zero_shot": zero_shot,
     "average_pooling_plane": plane,

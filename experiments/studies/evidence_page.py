@@ -35,14 +35,22 @@ TITLES = {
     "ccp": "CCP on Cars196 (half)",
     "dose": "Cars on canvases",
     "tuning": "Fine-tuning on Cars196 (half)",
+    "groupings": "Groups on the frozen network, Cars196 (half)",
+    "branches": "Branches of CRT on the frozen network, Cars196 (half)",
+    "hybrid": "Losses of global and local heads on characters",
+    "covering_bound": "The bound of the covering radius (thesis, Props. 3.2.1 and 3.2.2)",
     "heads": "Heads of `gsp-tf adapt` on 1,000 photographs of Cars196 (half)",
     "ladder": "The ladder of `gsp-tf train`",
     "zero_shot": "Zero-shot prototypes on CIFAR-100 (thesis, section 5.3.3)",
     "average_pooling_plane": "Average pooling on ten classes of CIFAR-100 (thesis, section 4.3)",
 }
-PLAIN = ("heads", "ladder", "zero_shot", "average_pooling_plane")  # with quantities of their own
+PLAIN = ("covering_bound", "heads", "ladder", "zero_shot", "average_pooling_plane")
+"""Tables with quantities of their own."""
 COLUMNS = {
     "ccp": ("best step",),
+    "groupings": ("validation MAP@R", "cosine", "correlation", "overlap", "one group"),
+    "branches": ("validation MAP@R", "best step"),
+    "hybrid": ("validation MAP@R", *(f"R@1, {steps} steps" for steps in (50, 100, 200, 400, 600))),
     "tuning": ("gain", "over a linear head", "best step"),
     "causes": ("deviation of weights", BY_WEIGHTS, OF_AVERAGE),
     "dose": ("μ", "ε", "weight on the object", "deviation of weights"),
@@ -72,10 +80,18 @@ NAMES = {
     "full-warm-up": "whole network, warm-up", "full-decay": "whole network, layer-wise rates",
     "full-averages": "whole network, averages", "full-all": "whole network, all three",
     "gsp-0.15-20": "GSP, μ 0.15, ε 20", "gsp-0.3-20": "GSP, μ 0.3, ε 20",
-    "gsp-0.7-20": "GSP, μ 0.7, ε 20",
+    "gsp-0.7-20": "GSP, μ 0.7, ε 20", "margin": "margin", "agrouping-alike": "A-grouping, no L_div",
+    "m_grouping": "M-grouping", "g_grouping": "G-grouping", "c_grouping": "C-grouping",
+    "n_grouping": "N-grouping: GAP", "crt-inconsistent": "CRT, no L_CON",
+    "crt-single": "CRT, one branch", "dense": "two linear branches", "heads": "two heads",
+    "hybrid": "hybrid",
+    "ms-0.5": "MS, σ 0.5",
 }  # fmt: skip
 ON_CANVASES = {"upper": ", upper half trains", "warm": ", warm-up"}
-BASELINES = {"ccp": "plain", "tuning": "full"}
+BASELINES = {
+    "ccp": "plain", "tuning": "full", "groupings": "agrouping", "branches": "crt-inconsistent",
+    "hybrid": "hybrid",
+}  # fmt: skip
 OTHER_BASELINES = {
     "cars_agrouping": "cars_pnca-gap", "cars_agrouping-fast": "cars_pnca-gap",
     "ccp_c2-ccp-1200": "ccp_c2-plain-1200", "ccp_ms-ccp-1200": "ccp_ms-plain-1200",
@@ -140,7 +156,7 @@ def markdown(table, values):
     """Markdown table of the numbers of a table."""
     plain = NAMES.get(BASELINES.get(table, "gap"), "plain training")
     more = COLUMNS.get(table, ())
-    of = "picture" if table == "dose" else "loss"
+    of = {"dose": "picture", "hybrid": "head"}.get(table, "loss")
     lines = [[of, "method", "P@1", MAP, f"{MAP}: difference from {plain}", *more, "seeds"]]
     variants = sorted(values, key=_place_on_canvas) if table == "dose" else values
     for variant in variants:

@@ -241,6 +241,55 @@ def tuning_rows():
     return crossed("tuning", {"c2": CARS_LOSSES["c2"]}, options)
 
 
+HEADS = (*WHOLE, OWN / "head.yaml", OWN / "parts.yaml")
+GROUPINGS = {
+    "agrouping": [str(METHODS / "agrouping_4.yaml")],
+    "agrouping-alike": [str(METHODS / "agrouping_4.yaml"), "--loss_wrapper.diversity_weight=0"],
+    **{f"{name}_grouping": [str(METHODS / f"{name}_grouping.yaml")] for name in "mgcn"},
+}
+
+
+def grouping_rows():
+    """Table 9: the groupings of A-grouping's Table 3, and A-grouping without its diversity loss."""
+    return crossed("groupings", {"margin": [str(METHODS / "margin.yaml")]}, GROUPINGS)
+
+
+def branch_rows():
+    """Table 10: CRT with consistency (its eq. 5), without, and as one branch; then plain branches
+    and the loss alone, as in its Table 6. Prototypes and networks are smaller, to fit."""
+    sizes = ["--head.num_prototypes=[16,16]", "--head.hidden_dim=64", "--embedding.second_dim=512"]
+    crt, plain = [str(OWN / "crt.yaml"), *sizes], str(OWN / "crt.yaml")
+    dense = [plain, "--head={name: dense_branches}", "--embedding.second_dim=512"]
+    alone = ["--head=null", "--embedding.second_dim=null", "--loss_weights={}"]
+    without, single = "--head.consistency_weight=0", "--loss_weights={first: 1, second: 0}"
+    options = {
+        "crt": crt,
+        "crt-inconsistent": [*crt, without],
+        "crt-single": [*crt, without, single],
+        "dense": dense,
+        "gap": [plain, *alone],
+    }
+    pooled_last = "--embedding.position=after_pooling"
+    return crossed("branches", {"ms": [pooled_last]}, options)
+
+
+CHARACTERS = (HERE / "omniglot_ccp.yaml",)
+
+
+def hybrid_rows():
+    """Table 11: global and local heads with each loss of their Fig. 7, evaluated every 50 steps."""
+    heads = '--head={"name": "global_local", "key_dim": 32}'
+    data = "--data.image_size=14", "--data.classes_per_batch=16", "--data.path=data/omniglot"
+    options = [heads, *data, "--training.epochs=12", f"{MULTIPLIERS}{{proxies: 10}}"]
+    losses = {
+        "hybrid": ["--loss.name=hybrid"],
+        "pa": ["--loss.name=proxy_anchor"],
+        "ms": ["--loss.name=hybrid", "--loss.proxy_weight=0"],
+        "ms-0.5": ["--loss.name=hybrid", "--loss.proxy_weight=0", "--loss.base=0.5"],
+    }
+    return crossed("hybrid", {"heads": options}, losses)
+
+
 def loss_rows(table):
     """Table 8: every loss that takes classes, with the library's numbers; proxies learn at 1e-2.
 

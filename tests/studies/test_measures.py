@@ -167,6 +167,76 @@ def test_geometry_is_of_all_numbers_of_centres_and_all_pairs_of_classes(study):
     assert found == pytest.approx(np.mean(farthest), rel=1e-5)
 
 
+def test_groups_differ_by_cosines_similarities_and_attention(study):
+    rng, labels = np.random.default_rng(0), np.arange(12) % 3
+    first = rng.normal(size=(12, 4))
+    turned = 3 * first @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    one, other = np.zeros((12, 2, 2)), np.full((12, 2, 2), 0.25)
+    one[:, 0, 1] = 1
+    numbers = study("evidence").group_numbers
+    found = numbers(np.stack([first, turned], 1), np.stack([one, other], -1), labels)
+    cosines = np.abs(np.sum(first * turned, 1)) / np.linalg.norm(first, axis=1)
+    assert found["cosine"] == pytest.approx(np.mean(cosines / np.linalg.norm(turned, axis=1)))
+    assert found["correlation"] == pytest.approx(1) and found["overlap"] == pytest.approx(0.25)
+    expected = 100 * retrieval_metrics(first, labels, metric="cosine")["map_at_r"]
+    assert found["one group"] == pytest.approx(expected)
+    apart = rng.normal(size=(12, 4))
+    found = numbers(np.stack([first, apart], 1), np.stack([one, one], -1), labels)
+    assert found["correlation"] < 0.5 and found["overlap"] == 1
+
+
+def test_the_bounds_are_those_of_the_proofs(study):
+    script, rng = study("covering_bound"), np.random.default_rng(0)
+    labels = np.arange(20) % 2
+    points, anchors = rng.normal(size=(20, 2)), rng.normal(size=(2, 2))
+    train, other = (points[:12], labels[:12]), (points[12:], labels[12:])
+
+    def pairs(labelled):
+        return list(zip(*labelled, strict=True))
+
+    def losses(first, second):
+        for x, of_x in pairs(first):
+            for y, of_y in pairs(second):
+                distance = np.linalg.norm(x - y)
+                yield distance if of_x == of_y else max(0.0, 1 - distance)
+
+    def mean(*both):
+        return np.mean(list(losses(*both)))
+
+    chosen, everyone = (anchors, np.array([0, 1])), (points, labels)
+    found = script.Embedded(train, other).terms(*chosen)
+    assert found["gap of 3.2.2"] == pytest.approx(abs(mean(train, train) - mean(train, chosen)))
+    assert found["gap of 3.2.1"] == pytest.approx(abs(mean(other, other) - mean(other, chosen)))
+    largest = max(losses(everyone, everyone))
+    radius = max(np.linalg.norm(x - anchors[label]) for x, label in pairs(train))
+    to_train = [
+        min(np.linalg.norm(x - y) for y, its in pairs(train) if its == label)
+        for x, label in pairs(other)
+    ]
+    chance, m, n = np.log(20), 2, 12
+    sampling = np.sqrt(chance / (2 * n)) + np.sqrt((2 * m * np.log(2) + 2 * chance) / n)
+    bound = 3 * radius + max(to_train) + found["training loss"] + largest * sampling
+    assert found["bound of 3.2.2"] == pytest.approx(bound, rel=1e-5)
+    of_all = max(np.linalg.norm(x - anchors[label]) for x, label in pairs(everyone))
+    root = np.sqrt(2 * (found["K / m"] * m * np.log(2) + chance) / m)
+    assert found["bound of 3.2.1"] == pytest.approx(of_all + largest * root, rel=1e-5)
+    greedy, of_greedy = script.chosen(*train, 6)
+    assert sorted(map(tuple, greedy)) == sorted(map(tuple, train[0])) and sum(of_greedy) == 6
+
+
+def test_neither_sum_of_weights_bounds_a_layer_and_their_geometric_mean_does(study):
+    sums, rng = study("covering_bound").layer_sums, np.random.default_rng(0)
+    for kernel, stretch in ((np.ones((1, 9)), 3), (np.ones((9, 1)), 3)):
+        assert min(sums(kernel)) < stretch == pytest.approx(np.sqrt(np.prod(sums(kernel))))
+    kernel = rng.normal(size=(3, 3, 2, 5))
+    image = rng.normal(size=(1, 6, 6, 2))
+    mapped = keras.ops.conv(image, kernel, padding="same")
+    bound = np.sqrt(np.prod(sums(kernel)))
+    assert np.linalg.norm(mapped) < bound * np.linalg.norm(image)
+    assert sums(kernel)[0] == pytest.approx(np.abs(kernel).sum((0, 1, 2)).max())
+    assert sums(kernel)[1] == pytest.approx(np.abs(kernel).sum((0, 1, 3)).max())
+
+
 def test_every_feature_a_prototype_retrieves_as_average_pooling(study):
     script, head = study("average_pooling"), keras.layers.Identity()
     features = np.random.default_rng(0).normal(size=(6, 2, 2, 3)).astype("float32")

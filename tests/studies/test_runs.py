@@ -187,6 +187,8 @@ def test_rows_of_the_evidence_are_recipes_of_their_own_with_the_numbers_of_the_t
         (plan.WHOLE, plan.whole_rows()),
         (plan.WHOLE, plan.tuning_rows()),
         (plan.COLLAGE, plan.loss_rows("collage")),
+        (plan.HEADS, plan.grouping_rows() | plan.branch_rows()),
+        (plan.CHARACTERS, plan.hybrid_rows()),
         (plan.CANVAS, plan.upper_rows() | plan.warm_rows()),
         *((plan.CANVAS, plan.dose_rows(*place)) for place in dose),
     ]

@@ -1,10 +1,72 @@
-"""Processes that are killed while they write, and files that may not grow."""
+"""Commands that are stopped at a place, processes killed while they write, and full disks."""
 
 import contextlib
+import os
 import resource
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from unittest import mock
+
+import processes
+import pytest
+
+# Runs a command, which gets a signal or finds the disk full the N-th time that it arrives at a
+# place: a step of training, `np.savez`, or a renaming to a name with an ending.
+STOPPED = """
+import os, resource, signal, sys
+import numpy as np
+from gsp_tf import _files as files
+from gsp_tf.cli import main
+
+place, left, by, *arguments = sys.argv[1:]
+left = int(left)
+
+def arrive(is_there):
+    global left
+    left -= is_there
+    if is_there and not left and by:
+        os.kill(os.getpid(), getattr(signal, by))
+    elif is_there and not left:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+def replace(source, target, original=os.replace):
+    arrive(str(target).endswith(place))
+    original(source, target)
+
+def savez(path, original=np.savez, **arrays):
+    arrive(place == "savez")
+    original(path, **arrays)
+
+files.os.replace, np.savez = replace, savez
+if place == "step":
+    from gsp_tf.training import StopOnNaN
+
+    def on_train_batch_end(self, batch, logs=None, original=StopOnNaN.on_train_batch_end):
+        arrive(True)
+        original(self, batch, logs)
+
+    StopOnNaN.on_train_batch_end = on_train_batch_end
+main(arguments)
+"""
+
+
+def run_stopped(*command, at="", count=1, by="SIGKILL", code=""):
+    """Run a command in a process of its own until it is stopped; `code` runs first. Its output.
+
+    Args:
+        command: Arguments of the command.
+        at: The place: "step", "savez", or the ending of the name that a file gets.
+        count: The number of arrivals there.
+        by: "SIGKILL", "SIGTERM", or nothing for a full disk.
+        code: Python code that runs before.
+    """
+    done = processes.run(code + STOPPED, at, count, by, *command)
+    expected = {"SIGKILL": -signal.SIGKILL, "SIGTERM": 128 + signal.SIGTERM, "": 1}[by]
+    assert done.returncode == expected, done.output
+    return done.output
+
 
 # Writes a file or makes a folder, and kills itself at the rename.
 KILLED = """
@@ -25,6 +87,24 @@ def kill_while_writing(write, path):
     """Write `path` by "replacing" or "new_folder" in a process that is killed at the rename."""
     process = subprocess.run([sys.executable, "-c", KILLED, write, path])
     assert process.returncode == -signal.SIGKILL
+
+
+class _Killed(BaseException):
+    """As if the process had been killed."""
+
+
+@contextlib.contextmanager
+def stopped_at(name, renamed=False):
+    """What runs here ends in place of the renaming of a file to a name, or after it."""
+
+    def replace(source, target, original=os.replace):
+        if Path(target).name != name or renamed:
+            original(source, target)
+        if Path(target).name == name:
+            raise _Killed
+
+    with mock.patch("gsp_tf._files.os.replace", replace), pytest.raises(_Killed):
+        yield
 
 
 @contextlib.contextmanager

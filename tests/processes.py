@@ -20,34 +20,29 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(_IMPORTED.split())
 
 
-def run(code, *arguments, folder=None, connection=None, timeout=900):
+def run(code, *arguments, folder=None, timeout=900):
     """Run Python code to its end; `returncode` (minus a signal's number) and printed `output`."""
     with tempfile.TemporaryFile() as output:
-        process = start(code, *arguments, folder=folder, connection=connection, output=output)
+        process = start(code, *arguments, folder=folder, output=output)
         process.join(timeout)
         assert process.exitcode is not None, f"The process did not end in {timeout} seconds."
         output.seek(0)
         return SimpleNamespace(returncode=process.exitcode, output=output.read().decode())
 
 
-def start(code, *arguments, folder=None, connection=None, output=None):
+def start(code, *arguments, folder=None, output=None):
     """A `multiprocessing.Process` that runs Python code; `output` is a file for what it prints.
 
-    The code finds its arguments in `sys.argv[1:]`, and `connection`, an end of a `Pipe`, by name.
+    The code finds its arguments in `sys.argv[1:]`.
     """
     descriptor = None if output is None else multiprocessing.reduction.DupFd(output.fileno())
-    given = (code, list(map(str, arguments)), folder, connection, descriptor)
+    given = (code, list(map(str, arguments)), folder, descriptor)
     process = _FORKS.Process(target=_execute, args=given)
     process.start()
     return process
 
 
-def pipe():
-    """Two ends of a connection between this process and one that is started."""
-    return _FORKS.Pipe()
-
-
-def _execute(code, arguments, folder, connection, descriptor):
+def _execute(code, arguments, folder, descriptor):
     gc.freeze()  # what the server imported is not garbage
     if descriptor is not None:
         for stream in (1, 2):
@@ -57,4 +52,4 @@ def _execute(code, arguments, folder, connection, descriptor):
     if folder is not None:
         os.chdir(folder)
     sys.argv = ["-c", *arguments]
-    exec(compile(code, "<process>", "exec"), {"__name__": "__main__", "connection": connection})
+    exec(compile(code, "<process>", "exec"), {"__name__": "__main__"})

@@ -2,10 +2,8 @@
 
 import functools
 import shutil
-import signal
 
 import numpy as np
-import processes
 import pytest
 from embedded import save_digits, save_run
 from PIL import Image
@@ -144,33 +142,3 @@ def embedded(prepared_run):
 def digits_run(finished_run, tmp_path):
     """A run folder of one's own."""
     return shutil.copytree(finished_run, tmp_path / "run")
-
-
-# Runs a command, and kills itself in place of a renaming to a name with an ending.
-KILLED = """
-import os, signal, sys
-from gsp_tf import _files as files
-from gsp_tf.cli import main
-
-left, ending = [int(sys.argv[1])], sys.argv[2]
-
-def replace(source, target, original=os.replace):
-    left[0] -= str(target).endswith(ending)
-    if left[0] == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    original(source, target)
-
-files.os.replace = replace
-main(sys.argv[3:])
-"""
-
-
-@pytest.fixture(scope="session")
-def kill_command():
-    """Function that runs a command, which is killed in place of a renaming; `code` runs first."""
-
-    def run(*arguments, renaming, ending="", code=""):
-        done = processes.run(code + KILLED, renaming, ending, *arguments)
-        assert done.returncode == -signal.SIGKILL, done.output
-
-    return run

@@ -2,8 +2,6 @@ import json
 import shutil
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, edit_recipe, random_embeddings, write_embeddings
 
@@ -35,34 +33,24 @@ def labelled():
 
 @pytest.fixture
 def sources(labelled, tmp_path):
-    """Paths of the same labelled embeddings in every form."""
+    """Paths of the same labelled embeddings as a folder and as a file."""
     embeddings, labels = labelled
     folder = write_embeddings(tmp_path / "embedded", embeddings, labels=labels, shard_size=64)
     np.savez(tmp_path / "a.npz", embeddings=embeddings.astype(float), labels=labels)
-    table = pa.table({"embedding": embeddings.tolist(), "label": labels, "other": labels})
-    pq.write_table(table, tmp_path / "a.parquet", row_group_size=70)
-    (tmp_path / "parts").mkdir()
-    for number, start in enumerate((0, 120)):
-        part = table.slice(start, 120 if start == 0 else 180)
-        pq.write_table(part, tmp_path / "parts" / f"{number}.parquet")
-    index = build_index(folder, tmp_path / "index").path
-    return [folder, index, *(tmp_path / name for name in ("a.npz", "a.parquet", "parts"))]
+    return folder, tmp_path / "a.npz"
 
 
-def test_embeddings_from_anywhere_give_the_same_thresholds(sources):
-    found = [calibrate(source, 0.01, 0.1, num_resamples=50) for source in sources]
-    for one, source in zip(found, sources, strict=True):
-        assert one.match.distance.value == pytest.approx(found[0].match.distance.value, rel=1e-4)
-        assert one.precision.value == pytest.approx(found[0].precision.value, rel=1e-3)
-        assert (one.calibrated_on.images, one.calibrated_on.classes) == (300, 30)
-        path = source / "thresholds.json" if source.is_dir() else f"{source}.thresholds.json"
-        assert Thresholds.read(path) == one
-    assert found[0].model.sha256 == found[1].model.sha256 == "a"
-    assert [one.model for one in found[2:]] == [None] * 3
-    on = found[0].calibrated_on
+def test_thresholds_are_written_beside_the_embeddings_and_decide(sources):
+    found, of_file = (calibrate(source, 0.01, 0.1, num_resamples=50) for source in sources)
+    assert Thresholds.read(sources[0] / "thresholds.json") == found
+    assert Thresholds.read(f"{sources[1]}.thresholds.json") == of_file
+    assert of_file.match.distance.value == pytest.approx(found.match.distance.value, rel=1e-4)
+    assert found.model.sha256 == "a" and of_file.model is None
+    on = found.calibrated_on
+    assert (on.images, on.classes) == (300, 30)
     assert (on.positive_pairs, on.negative_pairs) == (30 * 45, 300 * 299 // 2 - 30 * 45)
-    match, unknown = (t.distance.value for t in (found[0].match, found[0].unknown))
-    decisions = [found[0].decide(d) for d in (0, match, match + 1e-6, unknown, 2)]
+    match, unknown = (t.distance.value for t in (found.match, found.unknown))
+    decisions = [found.decide(d) for d in (0, match, match + 1e-6, unknown, 2)]
     expected = ["match", "match", "unsure" if unknown > match else "unknown"]
     assert decisions[:3] == expected and decisions[4] == "unknown"
 

@@ -212,15 +212,14 @@ def of_bytes_that_are_no_text(path):
     pq.write_table(pa.table(table), path)
 
 
-def blocks_of(path):
-    return Embeddings.read(path).table
+READERS = {
+    "embeddings": lambda path: Embeddings.read(path).table,
+    "columns": ImageTable,
+    "collection": lambda path: list(_Collection(path).batches(0, 10**6, 1024)),
+}
 
 
-def batches_of(path):
-    return list(_Collection(path).batches(0, 10**6, 1024))
-
-
-@pytest.mark.parametrize("read", [blocks_of, ImageTable, batches_of])
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize(
     ("write", "message"),
     [

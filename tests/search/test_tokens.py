@@ -62,10 +62,6 @@ def test_an_index_keeps_the_tokens_of_its_images_through_changes(searched, tmp_p
     none = embed_images(run, files[:1], tmp_path / "none")
     with pytest.raises(ValueError, match="keeps local features, and .*none has none; embed its"):
         change_index(index, none)
-    file = next(index.path.glob("tokens-*.arrow"))
-    file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(ValueError, match="tokens-.* is damaged"):
-        Index(index.path)
 
 
 def test_search_orders_the_first_results_by_transport(searched, tmp_path, capsys):
@@ -118,14 +114,10 @@ def test_images_of_the_same_camera_are_left_out(searched, tmp_path, capsys):
     assert found[1][0].path.rsplit("/")[-1] in capsys.readouterr().out
     assert run_command(*arguments) == 1
     assert "has no column camera. Name a table with the columns path" in capsys.readouterr().err
-    # An index that keeps the column needs no table, for images that are in it.
+    # An index that keeps the column needs a table for images that it does not hold.
     with_cameras = build_index(embedded, tmp_path / "with", table=table).path
-    arguments = "search", run, files[0], files[2], "--index", with_cameras
-    arguments += "--exclude-same", "camera"
-    assert run_command(*arguments, "--table", table) == 0
-    printed = capsys.readouterr().out
-    assert run_command(*arguments) == 0 and capsys.readouterr().out == printed
-    assert run_command(*arguments[:3], files[1], *arguments[4:]) == 1
+    arguments = "search", run, files[1], "--index", with_cameras, "--exclude-same", "camera"
+    assert run_command(*arguments) == 1
     assert "does not hold" in (errors := capsys.readouterr().err) and str(files[1]) in errors
     assert run_command("search", run, *queries, "--table", table) == 1
     assert "--table has the column of --exclude-same" in capsys.readouterr().err
@@ -214,7 +206,7 @@ def test_the_page_shows_what_the_neighbours_have_in_common(searched, tmp_path, c
     assert "--why is for the page with pictures; give --html too" in capsys.readouterr().err
 
 
-def test_refuses_what_has_no_tokens(searched, tmp_path, capsys):
+def test_refuses_what_has_no_tokens(searched, tmp_path):
     run, files, embedded = searched
     with pytest.raises(ValueError, match="with 4 local features of each image, and 3 were asked"):
         embed_images(run, files[::2], embedded, tokens=3)

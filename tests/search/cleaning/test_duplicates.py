@@ -9,6 +9,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from embedded import random_embeddings, write_embeddings
+from faults import run_stopped
 from PIL import Image
 
 from gsp_tf.recipe import load_recipe
@@ -59,19 +60,12 @@ def test_planted_copies_are_found_and_images_stay_as_they_are(colours_run, photo
     rows = rows_of(found.table)
     kinds = {Path(row["path"]).name: row["kind"] for row in rows if not row["representative"]}
     # The representative has most pixels, then most bytes, then the first path.
-    first = min(
-        "0.png",
-        "identical.png",
-        key=lambda name: str(next(path for folder in photos for path in folder.rglob(name))),
-    )
-    second = {"0.png": "identical.png", "identical.png": "0.png"}[first]
+    equal = sorted(map(str, (photos[0] / "class 0" / "0.png", photos[1] / "identical.png")))
+    first, second = (Path(path).name for path in equal)
+    best = {Path(row["path"]).name: row["kind"] for row in rows if row["representative"]}
+    assert best == {first: "identical", "12.png": "near", "mirrored and larger.png": "near"}
     near = dict.fromkeys(("quality.jpg", "half.png", "mirrored.png"), "near")
-    assert kinds == {second: "identical", **near}
-    of_best = {Path(row["path"]).name: row["kind"] for row in rows if row["representative"]}
-    assert of_best.pop(first) == "identical" and set(of_best.values()) == {"near"}
-    best = {Path(row["path"]).name for row in rows if row["representative"]}
-    assert found.num_mixed == 0
-    assert {"12.png", "mirrored and larger.png"} < best and first in best
+    assert kinds == {second: "identical", **near} and found.num_mixed == 0
     sizes = {Path(row["path"]).name: (row["width"], row["height"]) for row in rows}
     assert sizes["half.png"] == (32, 32) and sizes["mirrored and larger.png"] == (96, 96)
     model = RunModel(colours_run)
@@ -105,7 +99,7 @@ def test_no_file_is_a_superfluous_copy_of_itself(colours, tmp_path, command):
     assert found.representatives.tolist() == [1, 1] and found.is_representative.all()
 
 
-def test_a_folder_of_photographs_may_hold_parquet_files(
+def test_photographs_may_lie_beside_parquet_files(
     colours, colours_run, tmp_path, command, monkeypatch
 ):
     folder = shutil.copytree(colours, tmp_path / "photos")
@@ -117,9 +111,7 @@ def test_a_folder_of_photographs_may_hold_parquet_files(
         assert "24 images: 0 groups" in printed
 
 
-def test_names_that_are_not_text_are_printed_and_written_as_text(
-    colours, colours_run, tmp_path, command
-):
+def test_names_that_are_not_text_are_written_as_text(colours, colours_run, tmp_path, command):
     for folder, name in ((b"\x1b[31ma", b"\xff.png"), (b"b", b"\x1b[31m.png")):
         path = os.fsencode(tmp_path) + b"/" + folder
         os.makedirs(path)
@@ -135,9 +127,7 @@ def test_names_that_are_not_text_are_printed_and_written_as_text(
     assert printed.count("is not Unicode text") == 1 and "1 file cannot be read" in printed
 
 
-def test_a_second_call_embeds_only_new_and_changed_files(
-    colours_run, photos, tmp_path, monkeypatch
-):
+def test_a_second_call_embeds_new_and_changed_files(colours_run, photos, tmp_path, monkeypatch):
     monkeypatch.setattr(_images, "_SHARD", 15)
     out, folder = tmp_path / "out", photos[1]
     assert find_duplicates(photos, out, colours_run, NEAR).num_new == 29
@@ -156,42 +146,35 @@ def test_a_second_call_embeds_only_new_and_changed_files(
     assert (fresh.groups == found.groups).all() and fresh.num_new == 30 - 1
 
 
-def test_after_a_killed_process_only_missing_images_are_embedded(
-    colours_run, photos, tmp_path, kill_command
-):
+def test_after_a_killed_process_only_missing_images_are_embedded(colours_run, photos, tmp_path):
     arguments = ["dedup", *photos, "--run", colours_run, "--distance", NEAR]
     arguments += ["--out", tmp_path / "out"]
     small = "from gsp_tf.search.cleaning import _images; _images._SHARD = 12\n"
-    kill_command(*arguments, renaming=3, ending=".parquet", code=small)
+    run_stopped(*arguments, at=".parquet", count=3, code=small)
     found = find_duplicates(photos, tmp_path / "out", colours_run, NEAR)
     assert found.num_new == 29 - 24
     assert sorted(map(sorted, groups_of(found))) == sorted(map(sorted, PLANTED))
 
 
-def test_embeddings_from_anywhere_have_the_same_groups(tmp_path):
+def test_embeddings_of_an_index_and_of_a_file_have_the_same_groups(tmp_path):
     embeddings = random_embeddings(60)  # some occur twice
     names = [f"/no/{number:02}.png" for number in range(60)]
     split = ["train" if number % 3 else "test" for number in range(60)]
     folder = write_embeddings(tmp_path / "embedded", embeddings, names)
     table = pa.table({"embedding": embeddings.tolist(), "path": names, "split": split})
     pq.write_table(table, tmp_path / "a.parquet")
-    np.savez(tmp_path / "a.npz", embeddings=embeddings, paths=names)
-    sources = [folder, build_index(folder, tmp_path / "index").path]
-    sources += [tmp_path / "a.parquet", tmp_path / "a.npz"]
-    found = [
+    index, of_file = (
         find_duplicates(source, tmp_path / "out", distance=1e-3, table="parquet")
-        for source in sources
-    ]
-    assert found[0].count == 3
-    for one in found:
-        assert (one.groups == found[0].groups).all() and one.names.tolist() == names
-    assert found[0].sets is None
-    assert pq.read_table(found[3].table)["group"].to_pylist() == [0, 0, 1, 1, 2, 2]
-    in_test, in_train = found[2].shared["test", "train"]
+        for source in (build_index(folder, tmp_path / "index").path, tmp_path / "a.parquet")
+    )
+    assert index.count == 3 and index.sets is None and index.names.tolist() == names
+    np.testing.assert_array_equal(index.groups, of_file.groups)
+    assert pq.read_table(of_file.table)["group"].to_pylist() == [0, 0, 1, 1, 2, 2]
+    in_test, in_train = of_file.shared["test", "train"]
     assert {split[row] for row in in_test} == {"test"} and len(in_test) == len(in_train) == 2
 
 
-def test_splits_of_a_run_and_of_a_recipe_share_images(colours, colours_run, photos, tmp_path):
+def test_splits_of_a_run_and_of_a_recipe_share_images(colours, colours_run, tmp_path):
     found = find_duplicates(colours_run, tmp_path / "out", distance=0.2)
     assert set(found.sets) == {"train", "validation", "test"} and len(found.names) == 24
     embedded = RunModel(colours_run).embed_images(found.names.tolist()).embeddings
@@ -202,9 +185,7 @@ def test_splits_of_a_run_and_of_a_recipe_share_images(colours, colours_run, phot
     assert found.shared and found.shared.keys() == again.shared.keys()
 
 
-def test_the_distance_is_measured_on_altered_copies_and_kept(
-    colours, colours_run, tmp_path, command
-):
+def test_the_distance_is_measured_on_copies_and_kept(colours, colours_run, tmp_path, command):
     arguments = ["dedup", colours, "--run", colours_run, "--out", tmp_path / "out"]
     code, printed, _ = command(*arguments)
     assert code == 0 and "altered copies: JPEG of quality 50 100 %, half the size" in printed

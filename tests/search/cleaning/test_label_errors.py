@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from chromium import chromium
 from sklearn.datasets import load_digits
 
 from gsp_tf.search import find_duplicates, find_label_errors
@@ -61,13 +60,6 @@ def test_an_image_in_the_folder_of_another_class_is_found(colours, colours_run, 
     assert [Path(row["path"]) for row in rows] == [moved]
     assert (rows[0]["label"], rows[0]["suggested"], rows[0]["score"]) == ("class 1", "class 0", 1)
     assert "Embedded 0 new images." in command(*arguments)[1]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium."""
-    with chromium() as browser:
-        yield browser
 
 
 def test_pages_have_labels_and_short_names_of_files(colours, colours_run, tmp_path):

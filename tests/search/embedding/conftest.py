@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from faults import run_stopped
 from ray_jobs import WITHOUT_RAY, command_of, start_driver, written
 
 
@@ -35,11 +36,11 @@ def collection(images, tmp_path_factory):
 
 
 @pytest.fixture(scope="package")
-def interrupted(finished_run, collection, tmp_path_factory, kill_command):
+def interrupted(finished_run, collection, tmp_path_factory):
     """What a driver wrote that was killed."""
     out = tmp_path_factory.mktemp("out") / "embedded"
     command = command_of(finished_run, collection, out)
-    kill_command(*command, renaming=3, ending=".parquet", code=WITHOUT_RAY)
+    run_stopped(*command, at=".parquet", count=3, code=WITHOUT_RAY)
     return SimpleNamespace(out=out, written=written(out))
 
 

@@ -67,9 +67,7 @@ def test_what_cannot_be_read_has_a_problem_and_no_embedding(embedder, embedded, 
     assert result["embedding"].shape == (3, 8) and np.isnan(result["embedding"]).all()
 
 
-def test_what_pillow_decodes_and_tensorflow_does_not_is_left_out(
-    run, embedded, tmp_path, monkeypatch
-):
+def test_what_only_pillow_decodes_is_left_out(run, embedded, tmp_path, monkeypatch):
     """No file is known that passes the check and does not decode; this one passes half of it."""
     monkeypatch.setattr("gsp_tf.data.images.decode._ends_early", lambda *_: False)
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from embedded import save_digits, save_run
+from embedded import save_run
 
 from gsp_tf.data import FileImages
 from gsp_tf.runs import evaluation_batches
@@ -34,12 +34,6 @@ def pairs_are_blank():
             lambda tokens, images: [blank] * (len(images) - 1),
         )
         yield
-
-
-@pytest.fixture(scope="session")
-def images(tmp_path_factory):
-    """Handwritten digits as a folder of PNG files, 8 of each of 10 classes."""
-    return save_digits(tmp_path_factory.mktemp("images") / "Ziffern é")
 
 
 @pytest.fixture(scope="session")

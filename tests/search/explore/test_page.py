@@ -207,7 +207,7 @@ def test_a_condition_restricts_what_is_found(view, model, run, images, query, tm
     assert [answer.status for answer in answers] == [422, 200, 422]
 
 
-def test_no_answer_tells_the_folders_of_the_machine(
+def test_answers_hide_the_folders_of_the_machine(
     view, model, run, images, query, serve, ask, tmp_path
 ):
     own = tmp_path / "copies"

@@ -4,10 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsp_tf.runs import evaluation_batches, features_model, load_splits
-from gsp_tf.search.explore._model_view import (
-    PrototypeBrowser,
-    window_around,
-)
+from gsp_tf.search.explore._model_view import PrototypeBrowser, window_around
 from gsp_tf.search.explore._searched import NoImages
 
 
@@ -21,9 +18,7 @@ def maps(model):
     return np.concatenate([images for images, _ in batches]), np.concatenate(shares)
 
 
-def test_the_strongest_patches_are_those_of_a_search_through_everything(
-    model, view, test_images, maps
-):
+def test_the_strongest_patches_are_those_of_a_whole_search(model, view, test_images, maps):
     images, shares = maps
     told = []
     browser = PrototypeBrowser(view, test_images, lambda *numbers: told.append(numbers))

@@ -59,7 +59,7 @@ def test_a_body_above_the_limit_is_refused_while_it_is_read(chunked, asked, serv
         assert b" 413 " in client.recv(100)
 
 
-@pytest.mark.parametrize("path", ["/examples/0", "/prototypes", "/prototypes/0", "/no/such/path"])
+@pytest.mark.parametrize("path", ["/examples/0", "/no/such/path"])
 def test_a_body_that_is_not_asked_for_is_never_kept(path, port, ask, monkeypatch):
     kept = []
     feed = H11Protocol.data_received
@@ -73,10 +73,10 @@ def test_a_body_that_is_not_asked_for_is_never_kept(path, port, ask, monkeypatch
     assert answer.status in (200, 404) and max(kept) < 1_000_000
 
 
-def test_uploads_take_a_bounded_memory_and_those_that_stall_give_it_back(
+def test_memory_of_uploads_is_bounded_and_given_back_by_stalled_ones(
     asked, serve, ask, monkeypatch
 ):
-    monkeypatch.setattr(_page, "_SECONDS_IF_FULL", 0.05)
+    monkeypatch.setattr(_page, "_SECONDS_IF_FULL", 1.0)  # long for a whole upload
     port = serve(page_app(asked, max_upload_mb=1))
     with contextlib.ExitStack() as stack:
         half = head(ROADS[0], port, "Content-Length: 1000000") + bytes(900_000)
@@ -88,9 +88,7 @@ def test_uploads_take_a_bounded_memory_and_those_that_stall_give_it_back(
         assert b" 408 " in clients[0].recv(100)
 
 
-def test_an_upload_that_does_not_arrive_is_dropped_and_keeps_nobody_waiting(
-    asked, serve, ask, monkeypatch
-):
+def test_an_upload_that_does_not_arrive_keeps_nobody_waiting(asked, serve, ask, monkeypatch):
     port = serve(page_app(asked))
     with contextlib.ExitStack() as stack:
         for _ in range(20):
@@ -111,7 +109,6 @@ HALF = b"GET / HTTP/1.1\r\nHost: loc"
     ("phase", "sent", "more"),
     [
         ("headers", b"", b""),
-        ("headers", HALF, b"a"),
         ("headers", GET + HALF, b"a"),
         ("body", b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n", b"a"),
         ("rest", b"POST /no HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n", b"a"),
@@ -122,11 +119,9 @@ HALF = b"GET / HTTP/1.1\r\nHost: loc"
         ),
         ("answer", 2000 * GET, b""),
     ],
-    ids=["nothing", "headers", "second", "body", "rest", "chunks", "unread"],
+    ids=["nothing", "headers", "body", "rest", "chunks", "unread"],
 )
-def test_no_phase_of_a_request_lasts_longer_than_its_time(
-    phase, sent, more, asked, serve, monkeypatch
-):
+def test_each_phase_of_a_request_has_a_time_limit(phase, sent, more, asked, serve, monkeypatch):
     for name in server.SECONDS:
         monkeypatch.setitem(server.SECONDS, name, 0.1 if name == phase else 60.0)
     monkeypatch.setattr(asked, "page", lambda _: "x" * 100_000)
@@ -155,7 +150,7 @@ def ended(client):
         client.settimeout(60)
 
 
-@pytest.mark.parametrize("sent", [b"", HALF, GET[:-2] + b"X: y\r\n"], ids=["none", "half", "most"])
+@pytest.mark.parametrize("sent", [b"", HALF], ids=["none", "half"])
 def test_clients_without_complete_headers_never_take_the_last_place(sent, asked, serve, ask):
     port = serve(page_app(asked))
     with contextlib.ExitStack() as stack:
@@ -171,56 +166,38 @@ def test_clients_without_complete_headers_never_take_the_last_place(sent, asked,
         assert clients[-1].recv(12)[:9] == b"HTTP/1.1 "  # the last has not
 
 
-MALFORMED = {
-    "text": b"\x00\xff\xfe\r\n\r\n",
-    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    "HTTP/0.9": b"GET /\r\n\r\n",
-    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "no host": b"GET / HTTP/1.1\r\n\r\n",
-    "host": b"GET / HTTP/1.1\r\nHost: \xff\xfe:99999999999\r\n\r\n",
-    "long headers": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + bytes(200_000) + b"\r\n\r\n",
-    "bracket": b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "bytes": b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "encoding": b"POST /examples/%zz%00%ff%C0%80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "upgrade": GET[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-    "range": b"GET /page.js HTTP/1.1\r\nHost: localhost\r\nRange: bytes=9-1,x-,-,5-\r\n\r\n",
-    "origin": b"GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://[\xff\r\n\r\n",
-    "body of GET": GET[:-2] + b"Content-Length: 5\r\n\r\n12345678\r\n\r\n",
-} | {
-    f"{name} {path.decode()}": b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + rest
-    for path in (b"/search", b"/examples/0", b"/no")
-    for name, rest in {
-        "length": b"Content-Length: -1\r\n\r\n",
-        "long": b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nabc",
-        "both": b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        "chunk's end": b"Transfer-Encoding: chunked\r\n\r\n1\r\nabcdef\r\n0\r\n\r\n",
-        "large chunk": b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 16 + b"\r\nabc",
-        "expect": b"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        "pipelined": b"Content-Length: 0\r\n\r\n\x00\xff\r\n\r\n",
-    }.items()
-}
+SEARCH = b"POST /search HTTP/1.1\r\nHost: localhost\r\n"
+MALFORMED = [
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: \xff\xfe:99999999999\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + bytes(200_000) + b"\r\n\r\n",
+    b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"POST /examples/%zz%00%ff%C0%80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    GET[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    GET[:-2] + b"Origin: http://[\xff\r\n\r\n",
+    SEARCH + b"Content-Length: -1\r\n\r\n",
+    SEARCH + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    SEARCH + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 16 + b"\r\nabc",
+    SEARCH + b"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    SEARCH + b"Content-Length: 0\r\n\r\n\x00\xff\r\n\r\n",
+]
 
 
-@pytest.mark.parametrize("pause", [0.0, 0.02], ids=["at once", "in parts"])
-def test_a_malformed_request_is_refused_without_a_word_in_the_log(pause, port, ask, caplog):
-    for name, sent in MALFORMED.items():
-        middle = sent.find(b"\r\n\r\n") + 4 if pause else len(sent)
+def test_a_malformed_request_is_refused_without_a_word_in_the_log(port, ask, caplog):
+    for sent in MALFORMED:
         with connected(port) as client, contextlib.suppress(OSError):
-            client.sendall(sent[:middle])
-            time.sleep(pause)
-            client.sendall(sent[middle:])
+            client.sendall(sent)
             client.shutdown(socket.SHUT_WR)
             answer = b"".join(iter(lambda: client.recv(100_000), b""))  # noqa: B023
-            assert b"Traceback" not in answer and b" 500 " not in answer[:20], name
+            assert b"Traceback" not in answer and b" 500 " not in answer[:20], sent[:80]
     for query in ("where=%00", "where=%ff%fe", "name=%00%ff", "where=" + 5000 * "("):
         assert ask(port, f"/search?{query}", body=b"image").status == 200
     assert caplog.text == ""
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_signal_ends_the_page_cleanly_while_requests_are_under_way(
-    name, asked, monkeypatch, capfd
-):
+def test_a_signal_ends_the_page_while_requests_are_under_way(name, asked, monkeypatch, capfd):
     with server._listening("127.0.0.1", None) as listener:
         port = listener.getsockname()[1]
     monkeypatch.setattr(server, "explore_app", lambda *_: page_app(asked))

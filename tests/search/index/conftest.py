@@ -27,6 +27,12 @@ def indexes(folder, tmp_path_factory):
 
 
 @pytest.fixture
+def run(prepared_run, tmp_path):
+    """A run of one's own with embeddings and an index."""
+    return shutil.copytree(prepared_run, tmp_path / "run")
+
+
+@pytest.fixture
 def built(indexes, tmp_path):
     """Function from a kind to the folder of an index of one's own."""
     return lambda kind: shutil.copytree(indexes[kind], tmp_path / "index")

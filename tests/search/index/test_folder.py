@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedded import KINDS, edit_json, names_of, random_embeddings, write_embeddings
+from faults import run_stopped
 
 from gsp_tf._files import HashingWriter, file_sha256
 from gsp_tf.search import Index, build_index, change_index, verify_index
@@ -36,11 +37,10 @@ def contents(path):
     return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
-@pytest.mark.parametrize("renaming", [1, 5])
-def test_a_killed_change_changes_nothing_at_all(index, new, renaming, kill_command):
+def test_a_killed_change_changes_nothing_at_all(index, new):
     """Also if images are deleted and others are added; the same command then does it all."""
     command = ["index", index.path, "--delete", "/000.png", "--replace", new]
-    kill_command(*command, renaming=renaming)
+    run_stopped(*command, count=5)  # at the last renaming, that of index.json
     assert names_of(Index(index.path)) == {f"/{i:03}.png" for i in range(300)}
     assert verify_index(index.path) == index.metadata
     change_index(index, new, delete=["/000.png"], replace_known=True)
@@ -50,7 +50,7 @@ def test_a_killed_change_changes_nothing_at_all(index, new, renaming, kill_comma
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("fails_at", range(1, 6))
+@pytest.mark.parametrize("fails_at", [1, 5])
 def test_a_change_that_fails_leaves_nothing(index, new, monkeypatch, fails_at):
     before, renamed = contents(index.path), []
 
@@ -79,15 +79,6 @@ def test_sizes_and_checksums_are_of_what_was_meant(index, monkeypatch):
         verify_index(index.path)
 
 
-def test_a_killed_build_is_built_again(folder, tmp_path):
-    (tmp_path / "index" / ".items-0123abcd.parquet.partial").mkdir(parents=True)
-    (tmp_path / "index" / "vectors-0123abcd.faiss").touch()
-    with pytest.raises(FileNotFoundError, match="is not an index: it has no index.json"):
-        Index(tmp_path / "index")
-    assert len(build_index(folder, tmp_path / "index")) == 300
-    assert len(contents(tmp_path / "index")) == 4
-
-
 def test_a_change_of_what_another_process_has_changed_is_refused(index, folder):
     second = Index(index.path)
     change_index(index, delete=["/000.png"])
@@ -96,22 +87,18 @@ def test_a_change_of_what_another_process_has_changed_is_refused(index, folder):
         change_index(second, delete=["/001.png"])
     assert contents(index.path) == whole
     shutil.rmtree(index.path)
-    with pytest.raises(ValueError, match="has changed the index"):
-        change_index(index, delete=["/001.png"])
-    assert not index.path.exists()
     build_index(folder, index.path)
     with pytest.raises(ValueError, match="has changed the index"):
         change_index(index, delete=["/001.png"])
 
 
-def test_of_two_processes_that_change_an_index_one_is_refused(index, new, locked_elsewhere):
-    with locked_elsewhere(index.path):
-        for change in ({"delete": ["/001.png"]}, {"add": new, "replace_known": True}):
-            with pytest.raises(BlockingIOError, match="Another process is writing .*index. Wait"):
-                change_index(index, **change)
-        assert len(Index(index.path)) == 300
-    change_index(index, delete=["/001.png"])
-    assert names_of(Index(index.path)) == {f"/{i:03}.png" for i in range(300) if i != 1}
+def test_of_two_processes_that_change_an_index_one_is_refused(index, locked_elsewhere):
+    with (
+        locked_elsewhere(index.path),
+        pytest.raises(BlockingIOError, match="Another process is writing .*index. Wait"),
+    ):
+        change_index(index, delete=["/001.png"])
+    assert len(Index(index.path)) == 300
 
 
 @pytest.mark.parametrize("mapped", [False, True])
@@ -134,27 +121,7 @@ class Bomb:
         return exit, (3,)
 
 
-def cut(content):
-    return content[: len(content) // 2]
-
-
-def flip(content):
-    return content[:-50] + bytes([content[-50] ^ 1]) + content[-49:]
-
-
-@pytest.mark.parametrize("mapped", [False, True])
-@pytest.mark.parametrize("name", ["vectors", "items"])
-@pytest.mark.parametrize("change", [cut, flip, lambda content: pickle.dumps(Bomb())])
-def test_damaged_files_are_refused(index, name, change, mapped):
-    (path,) = index.path.glob(f"{name}-*")
-    path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(ValueError, match=f"{path.name} is damaged"):
-        Index(index.path, mapped)
-
-
-def test_what_stays_on_disk_is_compared_or_a_warning_says_that_it_is_not(
-    index, new, command, monkeypatch
-):
+def test_files_on_disk_are_compared_or_a_warning_says_why_not(index, new, command, monkeypatch):
     code, output, _ = command("index", index.path, "--verify")
     assert code == 0 and "300 images; the files have their checksums" in output
     code, _, error = command("index", index.path, "--verify", "--kind", "exact")
@@ -169,15 +136,13 @@ def test_what_stays_on_disk_is_compared_or_a_warning_says_that_it_is_not(
         patch.setattr(_folder, "available_memory", lambda: path.stat().st_size - 1)
         with pytest.warns(UserWarning, match=f"{path.name} is larger .* was not compared"):
             opened = Index(index.path, mapped=True)
-    for change in ({"delete": ["/000.png"]}, {"add": new, "replace_known": True}):
-        with pytest.raises(ValueError, match=f"{path.name} is damaged: its SHA-256 is not that"):
-            change_index(opened, **change)
+    with pytest.raises(ValueError, match=f"{path.name} is damaged: its SHA-256 is not that"):
+        change_index(opened, new, replace_known=True)
     code, _, error = command("index", index.path, "--verify")
     assert code == 1 and f"{path.name} is damaged: its SHA-256 is not that" in error
     path.unlink()
-    for opened in (verify_index, Index):
-        with pytest.raises(FileNotFoundError, match=rf"it lacks {re.escape(path.name)}"):
-            opened(index.path)
+    with pytest.raises(FileNotFoundError, match=rf"it lacks {re.escape(path.name)}"):
+        Index(index.path)
 
 
 def craft(index, vectors=None, items=None):
@@ -265,7 +230,7 @@ def test_other_vectors_that_have_their_checksum_are_refused(built, kind, make, m
         Index(index.path, mapped)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["exact", "ivf_pq"])
 def test_ids_that_are_there_twice_are_refused(built, kind):
     index = Index(built(kind))
     vectors = Index(index.path)._segments[0].vectors.without(np.array([7]))
@@ -276,9 +241,6 @@ def test_ids_that_are_there_twice_are_refused(built, kind):
         Index(index.path)
     items = index._items.set_column(0, "id", pa.array([8 if i == 7 else i for i in range(300)]))
     craft(index, vectors, items)
-    with pytest.raises(ValueError, match="the ids of its images do not ascend"):
-        Index(index.path)
-    edit_json(index.path / "index.json", next_id=299)
     with pytest.raises(ValueError, match="the ids of its images do not ascend"):
         Index(index.path)
 
@@ -348,13 +310,9 @@ def test_large_ids_take_no_memory(built, new, kind, mapped):
     assert ids[2].tolist() == [2**33 + 2] and most < 2**20
 
 
-@pytest.mark.parametrize("name", ["path", "label", "camera"])
-def test_items_with_two_columns_of_a_name_are_refused(index, name):
-    items = index._items
-    for _ in range(2 - items.column_names.count(name)):
-        items = items.append_column(name, items["path"])
-    craft(index, items=items)
-    with pytest.raises(ValueError, match=f"items-.*parquet has two columns of the name {name}"):
+def test_items_with_two_columns_of_a_name_are_refused(index):
+    craft(index, items=index._items.append_column("label", index._items["path"]))
+    with pytest.raises(ValueError, match="items-.*parquet has two columns of the name label"):
         Index(index.path)
 
 

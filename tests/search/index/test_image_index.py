@@ -9,9 +9,7 @@ from gsp_tf.search.index import _folder, build
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("mapped", [False, True])
-def test_the_exact_index_finds_what_the_evaluation_finds(
-    folder, embeddings, tmp_path, metric, mapped
-):
+def test_the_exact_index_is_the_search_of_evaluation(folder, embeddings, tmp_path, metric, mapped):
     build_index(folder, tmp_path / "index", metric=metric)
     index = Index(tmp_path / "index", mapped)
     assert index.mapped is mapped and index.metadata.kind == "exact"
@@ -46,8 +44,7 @@ def test_vectors_on_disk_give_the_same_answers(built, embeddings, kind, monkeypa
     assert on_disk.labels([3, 20]) == [None, "class 2"]
 
 
-@pytest.mark.parametrize("memory", [0, 10**9])
-@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_pq"])
+@pytest.mark.parametrize(("kind", "memory"), [("ivf_sq8", 0), ("ivf_pq", 10**9)])
 def test_the_recall_is_what_it_says(tmp_path, kind, memory, monkeypatch):
     """All images of the index are queries; the embeddings are kept in memory, or read again."""
     monkeypatch.setattr(build, "NUM_QUERIES", 600)
@@ -120,6 +117,8 @@ def test_what_cannot_be_built(folder, built, tmp_path):
     (tmp_path / "mine" / "items-2024.parquet").touch()
     with pytest.raises(FileExistsError, match="exists and holds no index"):
         build_index(folder, tmp_path / "mine")
+    with pytest.raises(FileNotFoundError, match="is not an index: it has no index.json"):
+        Index(tmp_path / "mine")
     with pytest.raises(FileNotFoundError, match="/no/such/run, is not there or has another model"):
         build_index(folder)
     with pytest.raises(ValueError, match="one of exact, sq8, .*, ivf_pq; received 'lsh'"):

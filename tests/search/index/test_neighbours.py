@@ -20,11 +20,6 @@ from gsp_tf.search import (
 SEARCH = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
 
 
-@pytest.fixture
-def digits_run(prepared_run, tmp_path):
-    return shutil.copytree(prepared_run, tmp_path / "run")
-
-
 @pytest.fixture(scope="module")
 def query(images):
     return sorted((images / "<b>7").iterdir())[3]
@@ -55,18 +50,18 @@ class Page(HTMLParser):
 
 
 def test_from_images_to_neighbours(finished_run, images, query, tmp_path, command):
-    digits_run = shutil.copytree(finished_run, tmp_path / "run")
-    code, output, _ = command("embed", digits_run, images)
-    assert code == 0 and f"{digits_run}/embeddings: 80 images of dimension 8" in output
-    code, output, _ = command("index", digits_run / "embeddings")
-    assert code == 0 and f"{digits_run}/index: 80 images, exact, euclidean" in output
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    code, output, _ = command("embed", run, images)
+    assert code == 0 and f"{run}/embeddings: 80 images of dimension 8" in output
+    code, output, _ = command("index", run / "embeddings")
+    assert code == 0 and f"{run}/index: 80 images, exact, euclidean" in output
     assert "it finds all nearest" in output
     # A fresh process finds the same.
-    options = ["search", digits_run, query, "--k", "4", "--html", "--mapped", "true"]
+    options = ["search", run, query, "--k", "4", "--html", "--mapped", "true"]
     done = processes.run(SEARCH, *options)
     output = done.output
-    assert done.returncode == 0 and f"Page: {digits_run}/search.html" in output, output
-    found = search(digits_run, query, k=4)
+    assert done.returncode == 0 and f"Page: {run}/search.html" in output, output
+    found = search(run, query, k=4)
     assert [n.rank for n in found] == [1, 2, 3, 4]
     assert found[0][2:4] == ("<b>7", str(query)) and found[0].distance < 1e-3
     assert all(a.distance <= b.distance for a, b in zip(found, found[1:], strict=False))
@@ -77,7 +72,7 @@ def test_from_images_to_neighbours(finished_run, images, query, tmp_path, comman
         path += " (the same file)" * (neighbour.path == str(query))
         cells = str(neighbour.rank), f"{neighbour.distance:.4f}", neighbour.label, path
         assert line.split() == " ".join(cells).split()
-    page = Page(digits_run / "search.html")
+    page = Page(run / "search.html")
     assert not page.open and len(page.sources) == 1 + 1 + 4
     assert all(source.startswith("data:") for source in page.sources)
     assert page.links == [Path(path).as_uri() for path in (query, *(n.path for n in found))]
@@ -88,36 +83,31 @@ def test_from_images_to_neighbours(finished_run, images, query, tmp_path, comman
 
 
 def test_a_picture_that_is_gone_is_said_to_be_and_the_terminal_gets_no_commands_from_names(
-    digits_run, query, tmp_path, command
+    run, query, tmp_path, command
 ):
     folder = tmp_path / "in" / "x & y"
     folder.mkdir(parents=True)
     gone, odd = folder / query.name, folder / "\x1b[31m[red]x.png"
     shutil.copy(query, gone)
     shutil.copy(query, odd)
-    build_index(embed_images(digits_run, [folder.parent], tmp_path / "e").path, tmp_path / "index")
+    build_index(embed_images(run, [folder.parent], tmp_path / "e").path, tmp_path / "index")
     gone.unlink()
     page = tmp_path / "page.html"
     options = ["--index", tmp_path / "index", "--k", "2", "--html", page]
-    code, output, _ = command("search", digits_run, odd, *options)
+    code, output, _ = command("search", run, odd, *options)
     assert code == 0 and "\x1b" not in output and "[red]x.png" in output.replace("\n", "")
     texts = Page(page).texts
     assert "there is no such file" in texts and "/".join(gone.parts[-2:]) in texts
     assert {"1 · x & y", "2 · x & y"} <= set(texts)
 
 
-def test_a_model_or_preprocessing_that_the_index_does_not_know_is_refused(
-    digits_run, images, query, tmp_path
-):
+def test_another_model_or_preprocessing_is_refused(run, images, query, tmp_path):
     other = save_run(tmp_path / "other", images, seed=1)
-    with pytest.raises(
-        ValueError,
-        match="the index .*: the models are of .*/other and .*/run.$",
-    ):
-        search(other, query, digits_run / "index")
-    edit_recipe(digits_run, "resize: 18", "resize: 20")
+    with pytest.raises(ValueError, match="the index .*: the models are of .*/other and .*/run.$"):
+        search(other, query, run / "index")
+    edit_recipe(run, "resize: 18", "resize: 20")
     with pytest.raises(ValueError, match="do not belong together: the preprocessing"):
-        search(digits_run, query)
+        search(run, query)
 
 
 def test_a_run_that_was_copied_has_its_own_index(prepared_run, query, tmp_path):
@@ -136,33 +126,33 @@ def test_a_run_that_was_copied_has_its_own_index(prepared_run, query, tmp_path):
 
 
 def test_a_query_that_is_in_the_index_is_said_to_be_and_does_not_decide(
-    digits_run, images, tmp_path, command, monkeypatch
+    run, images, tmp_path, command, monkeypatch
 ):
     monkeypatch.chdir(images)
     path = sorted(images.glob("<b>7/*"))[3]
     copy = shutil.copy(path, tmp_path / "copy.png")
-    found = search(digits_run, [path.relative_to(images), copy], k=3)
+    found = search(run, [path.relative_to(images), copy], k=3)
     assert [[one.is_query for one in of] for of in found] == [[True, False, False], [False] * 3]
     nearest = found[0][1].distance
     assert nearest > 1e-3
     # By these thresholds a file matches itself, and everything else is unknown.
-    thresholds = calibrate(digits_run / "index", false_match_rate=0.3, num_resamples=5)
+    thresholds = calibrate(run / "index", false_match_rate=0.3, num_resamples=5)
     ends = {"match": nearest / 4, "unknown": nearest / 2}
     for name, end in ends.items():
         threshold = getattr(thresholds, name)
         distance = dataclasses.replace(threshold.distance, value=end, low=None, high=None)
         ends[name] = dataclasses.replace(threshold, distance=distance)
-    dataclasses.replace(thresholds, **ends).write(digits_run / "index" / "thresholds.json")
+    dataclasses.replace(thresholds, **ends).write(run / "index" / "thresholds.json")
     name = path.relative_to(images)
     code, output, errors = command(
-        *("search", digits_run, name, "--k", 3, "--html", tmp_path / "page.html")
+        *("search", run, name, "--k", 3, "--html", tmp_path / "page.html")
     )
     assert code == 0 and f"Nearest to {name} (unknown)" in output, errors
     assert output.count("(the same file)") == 1 and output.count("match ") >= 1
     texts = Page(tmp_path / "page.html").texts
     assert texts.count("the same file") == 1
     assert texts[texts.index("first image") :][1] == "unknown"
-    many = search_many(digits_run, [path.parent], tmp_path / "many.csv", k=3)
+    many = search_many(run, [path.parent], tmp_path / "many.csv", k=3)
     assert many.queries == 8 and many.decisions.get("match", 0) < 8
-    code, output, errors = command("search", digits_run, path.parent, "--k", 1)
+    code, output, errors = command("search", run, path.parent, "--k", 1)
     assert code == 0 and "Only one of queries and index" not in output, errors

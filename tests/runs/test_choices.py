@@ -10,14 +10,7 @@ from PIL import Image
 from gsp_tf import backbones
 from gsp_tf.data import load_folder
 from gsp_tf.recipe import BackboneRecipe
-from gsp_tf.runs import (
-    Run,
-    RunFolder,
-    choices,
-    choices_text,
-    choose_recipe,
-    load_images,
-)
+from gsp_tf.runs import Run, RunFolder, choices, choices_text, choose_recipe, load_images
 
 
 @pytest.fixture
@@ -139,9 +132,7 @@ def test_why_weights_are_random(photographs, tmp_path, network, reason):
     assert f"{network} from random weights{reason}" in said
 
 
-def test_a_network_gets_images_that_it_accepts_and_that_give_a_map_of_4_x_4(
-    photographs, monkeypatch
-):
+def test_a_network_gets_images_that_give_a_map_of_4_x_4(photographs, monkeypatch):
     monkeypatch.setattr(backbones.registry, "_BUILDERS", dict(backbones.registry._BUILDERS))
 
     @backbones.register("coarse")

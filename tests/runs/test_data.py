@@ -48,26 +48,9 @@ def test_mlrc_halves_and_folds_of_a_folder(digits):
     assert names(one.validation) == digit[3:5] and names(one.train) == digit[:3]
 
 
-def test_conventional_monitors_the_test_half(digits):
-    splits = load_splits(folder_recipe(digits, ProtocolRecipe("conventional")))
-    assert len(splits.train.class_names) == 5
-    assert splits.validation is splits.test
-
-
-def test_ablation_and_tuning(digits):
-    digit = [f"Ziffer {i} é" for i in range(10)]
-    splits = load_splits(folder_recipe(digits, ProtocolRecipe("ablation")))
-    assert [names(part) for part in splits[:3]] == [digit[:3], digit[3:5], digit[5:]]
+def test_a_folder_of_too_few_classes(digits):
     with pytest.raises(ValueError, match="give 4 and 1"):
         load_splits(folder_recipe(digits, ProtocolRecipe("tuning")))
-
-
-def test_tuning_leaves_the_test_half_closed(manifest):
-    rows = [(f"class{i:02}", "train" if i < 10 else "test", 2) for i in range(14)]
-    splits = load_splits(manifest(rows, ProtocolRecipe("tuning")))
-    assert names(splits.train) == [f"class{i:02}" for i in range(8)]
-    assert names(splits.validation) == ["class08", "class09"]
-    assert splits.test is splits.validation and splits.gallery is None
 
 
 IN_SHOP = [

@@ -54,10 +54,6 @@ def folder(interrupted, tmp_path_factory):
     return folder
 
 
-def _fail(model):
-    raise OSError("No space left on device")
-
-
 def models_of(folder):
     return Ensemble(folder.path).model_folders
 

@@ -62,8 +62,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(
-    "faults",
-    [["missing", "truncated"], pytest.param(["not an image"], marks=pytest.mark.evidence)],
+    "faults", [["missing", "truncated"], pytest.param(["not an image"], marks=pytest.mark.evidence)]
 )
 def test_files_that_break_while_training_are_named_and_the_run_continues_when_mended(
     faults, run, images, monkeypatch
@@ -96,9 +95,7 @@ def test_files_that_break_while_training_are_named_and_the_run_continues_when_me
         (2, "The run keeps 1 epoch of training: free some space, then continue with"),
     ],
 )
-def test_a_full_disk_is_told_with_what_is_kept_and_how_to_go_on(
-    run, without_tracing, monkeypatch, full_at, kept
-):
+def test_a_full_disk_is_told_with_what_is_kept(run, without_tracing, monkeypatch, full_at, kept):
     def save(self, epoch, original=Checkpoint._save):
         with largest_file(3000 if epoch == full_at else 10**9):
             original(self, epoch)

@@ -6,13 +6,13 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
-from digit_runs import eagerly
+from digit_runs import eagerly, interrupted_in
 from keras.ops import convert_to_numpy
 
 from gsp_tf import data
 from gsp_tf.layers import FrozenNetwork
 from gsp_tf.recipe import CollageRecipe, load_recipe
-from gsp_tf.runs import Run, _inputs, _training, build_embedder, load_splits
+from gsp_tf.runs import Run, _inputs, build_embedder, load_splits
 
 SECTIONS = """
 backbone: {name: conv4, frozen_to: block_2}
@@ -58,7 +58,7 @@ def embeddings(run):
     ]
 
 
-def test_a_run_from_features_is_that_from_images(
+def test_training_from_features_equals_images(
     whole, recipes, tmp_path, monkeypatch, without_tracing
 ):
     monkeypatch.setattr(Run, "evaluate", lambda self: None)
@@ -89,13 +89,7 @@ def test_a_stopped_run_continues_as_if_it_had_not_been(
 ):
     monkeypatch.setattr(Run, "evaluate", lambda self: None)
 
-    def stop(callback, epoch, logs, original=_training.RetrievalEvaluation.on_epoch_end):
-        if epoch == 1:
-            raise KeyboardInterrupt
-        original(callback, epoch, logs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_training.RetrievalEvaluation, "on_epoch_end", stop)
+    with interrupted_in(1):
         stopped = Run(tmp_path / "stopped", recipes[1]).train()
     assert stopped.status == "interrupted" and stopped.folder.metrics()["epochs"] == 1
     monkeypatch.setattr(_inputs, "inference", lambda network: None)  # nothing is computed again

@@ -5,13 +5,13 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
-from digit_runs import eagerly
+from digit_runs import eagerly, interrupted_in
 from tensorflow.python.framework.config import disable_op_determinism
 
 from gsp_tf._keras import is_of_lora
 from gsp_tf.export import export_run
 from gsp_tf.recipe import LoRARecipe, load_recipe
-from gsp_tf.runs import Run, _training, build_learner
+from gsp_tf.runs import Run, build_learner
 from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._training import warm_up
 from gsp_tf.runs.model import compile_learner
@@ -54,15 +54,8 @@ def tuned(request, write_recipe, tmp_path_factory):
     return train(Run(tmp_path_factory.mktemp("runs") / "run", recipe))
 
 
-def test_a_stopped_run_ends_as_if_it_had_not_been(tuned, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-
-        def stop(callback, epoch, logs, original=_training.RetrievalEvaluation.on_epoch_end):
-            if epoch == 2:
-                raise KeyboardInterrupt
-            original(callback, epoch, logs)
-
-        patch.setattr(_training.RetrievalEvaluation, "on_epoch_end", stop)
+def test_a_stopped_run_ends_as_if_it_had_not_been(tuned, tmp_path):
+    with interrupted_in(2):
         stopped = train(Run(tmp_path / "stopped", tuned.recipe), "fit")
     assert (stopped.status, stopped.folder.metrics()["epochs"]) == ("interrupted", 2)
     resumed = train(Run(tmp_path / "stopped"), "resume")

@@ -14,19 +14,8 @@ from sklearn.covariance import LedoitWolf
 
 from gsp_tf import backbones
 from gsp_tf.evaluation import RankingMetrics
-from gsp_tf.recipe import (
-    ClassRecipe,
-    Recipe,
-    TrainingRecipe,
-    resolved,
-)
-from gsp_tf.runs import (
-    Run,
-    evaluation_batches,
-    frozen,
-    frozen_metrics,
-    frozen_recipe,
-)
+from gsp_tf.recipe import ClassRecipe, Recipe, TrainingRecipe, resolved
+from gsp_tf.runs import Run, evaluation_batches, frozen, frozen_metrics, frozen_recipe
 
 HURT = """
 backbone: {{name: conv4, weights: "{weights}"}}
@@ -83,17 +72,25 @@ def test_a_run_that_lost_to_the_frozen_network_says_so_in_the_end(hurt):
     assert page.count("<td>60</td>") == 3 and ">Skipped</th>" not in page
 
 
-def test_the_frozen_network_gives_its_averaged_features(hurt, pretrained):
-    """By another way: the features of the network, averaged, and every distance in turn."""
-    run = Run(hurt[0])
+@pytest.fixture
+def features(hurt, pretrained):
+    """Function that gives the averaged features of the network, at length 1, and the labels."""
     network = backbones.create("conv4", (16, 16, 1))
     network.load_weights(pretrained)
-    test = run.splits.test
-    images, labels = zip(*evaluation_batches(run.recipe, test), strict=True)
-    features = np.mean(network(np.concatenate(images)), axis=(1, 2))
-    features /= np.linalg.norm(features, axis=1, keepdims=True)
-    similarities = features @ features.T - 9 * np.eye(len(features))
-    labels = np.concatenate(labels)
+
+    def of(images):
+        images, labels = zip(*evaluation_batches(Run(hurt[0]).recipe, images), strict=True)
+        found = np.mean(network(np.concatenate(images)), axis=(1, 2), dtype="float64")
+        return found / np.linalg.norm(found, axis=1, keepdims=True), np.concatenate(labels)
+
+    return of
+
+
+def test_the_frozen_network_gives_its_averaged_features(hurt, features):
+    """By another way: every distance in turn."""
+    run = Run(hurt[0])
+    queries, labels = features(run.splits.test)
+    similarities = queries @ queries.T - 9 * np.eye(len(queries))
     expected = labels[similarities.argmax(axis=1)] == labels
     found = frozen_metrics(run.recipe, run.splits)
     np.testing.assert_array_equal(found.values["precision_at_1"], expected)
@@ -101,17 +98,9 @@ def test_the_frozen_network_gives_its_averaged_features(hurt, pretrained):
     assert found.means()["map_at_r"].value == pytest.approx(kept["frozen"]["map_at_r"])
 
 
-def test_the_linear_head_compares_by_the_covariance_within_the_training_classes(hurt, pretrained):
+def test_the_linear_head_compares_by_the_covariance_within_the_training_classes(hurt, features):
     """By another way: cosines of Mahalanobis, with the inverse of the covariance."""
     run = Run(hurt[0])
-    network = backbones.create("conv4", (16, 16, 1))
-    network.load_weights(pretrained)
-
-    def features(images):
-        images, labels = zip(*evaluation_batches(run.recipe, images), strict=True)
-        found = np.mean(network(np.concatenate(images)), axis=(1, 2), dtype="float64")
-        return found / np.linalg.norm(found, axis=1, keepdims=True), np.concatenate(labels)
-
     training, classes = features(run.splits.train)
     centred = np.concatenate([x - x.mean(0) for x in (training[classes == c] for c in range(4))])
     precision = np.linalg.inv(LedoitWolf(assume_centered=True).fit(centred).covariance_)

@@ -51,9 +51,7 @@ def rung(name, path="runs/my_images-0"):
     return RunFolder(f"{path}/rungs/{name}")
 
 
-def test_each_rung_starts_as_the_best_one_below_and_the_best_is_kept(
-    photographs, capsys, without_tracing
-):
+def test_each_rung_starts_as_the_best_below_and_one_is_kept(photographs, capsys, without_tracing):
     assert run_command("train", "my_images", *SHORT) == 0
     printed = capsys.readouterr().out
     rungs = [rung(name) for name in ("head", "block", "network")]

@@ -195,43 +195,35 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
 
 
 @pytest.mark.parametrize(
-    ("sections", "message"),
+    ("loss", "given", "message"),
     [
-        ({"loss": ("triplet", {"temperature": 0.1})}, "loss.temperature is not an argument of"),
-        ({"loss": ("proxy_nca", {"temperature": "warm"})}, "loss.temperature must be a number"),
-        ({"loss": ("triplet", {"normalize": 1})}, "loss.normalize must be true or false"),
-        ({"loss": ("proxy_nca", {"temperature": 0})}, "temperature must be positive, received 0"),
-        (
-            {"loss": ("triplet", {}), "loss_wrapper": ("cross_batch_memory", {})},
-            "loss_wrapper.capacity is missing; cross_batch_memory needs an integer",
-        ),
-        (
-            {
-                "loss": ("proxy_nca", {}),
-                "loss_wrapper": ("cross_batch_memory", {"capacity": 9}),
-            },
-            "CrossBatchMemory takes a pair loss",
-        ),
-        (
-            {"loss": ("triplet", {}), "loss_wrapper": ("virtual_class", {})},
-            "VirtualClass takes a proxy loss",
-        ),
-        (
-            {"loss": ("triplet", {}), "loss_wrapper": ("matryoshka", {"dims": [8, 32]})},
-            "last of loss_wrapper.dims must be embedding.dim=64, received .8, 32",
-        ),
-        ({"loss": ("vicreg", {})}, "loss.normalize must be true with loss.name=vicreg, because"),
-        ({"loss": ("sim_siam", {})}, "data.images_per_class must be 2 with loss.name=sim_siam"),
-        (
-            {"loss": ("proxy_nca", {}), "miner": ("multi_similarity", {})},
-            "miner.name=multi_similarity chooses pairs, and loss.name=proxy_nca is not",
-        ),
-        ({"loss": ("circle", {"reduction": "none"})}, "loss.reduction=none gives no single number"),
+        ("triplet", {"temperature": 0.1}, "loss.temperature is not an argument of"),
+        ("proxy_nca", {"temperature": "warm"}, "loss.temperature must be a number"),
+        ("triplet", {"normalize": 1}, "loss.normalize must be true or false"),
+        ("proxy_nca", {"temperature": 0}, "temperature must be positive, received 0"),
+        ("vicreg", {}, "loss.normalize must be true with loss.name=vicreg, because"),
+        ("sim_siam", {}, "data.images_per_class must be 2 with loss.name=sim_siam"),
+        ("circle", {"reduction": "none"}, "loss.reduction=none gives no single number"),
     ],
 )
-def test_what_does_not_fit_is_refused(sections, message):
+def test_wrong_losses_are_refused(loss, given, message):
     with pytest.raises(ValueError, match=message):
-        loss_of(**{name: ClassRecipe(*chosen) for name, chosen in sections.items()})
+        loss_of(loss=ClassRecipe(loss, given))
+
+
+@pytest.mark.parametrize(
+    ("loss", "section", "name", "given", "message"),
+    [
+        ("triplet", "loss_wrapper", "cross_batch_memory", {}, "capacity is missing; cross_batch"),
+        ("proxy_nca", "loss_wrapper", "cross_batch_memory", {"capacity": 9}, "takes a pair loss"),
+        ("triplet", "loss_wrapper", "virtual_class", {}, "VirtualClass takes a proxy loss"),
+        ("triplet", "loss_wrapper", "matryoshka", {"dims": [8, 32]}, "must be embedding.dim=64"),
+        ("proxy_nca", "miner", "multi_similarity", {}, "chooses pairs, and loss.name=proxy_nca is"),
+    ],
+)
+def test_what_does_not_fit_a_loss_is_refused(loss, section, name, given, message):
+    with pytest.raises(ValueError, match=message):
+        loss_of(loss=ClassRecipe(loss), **{section: ClassRecipe(name, given)})
 
 
 def test_arguments_come_from_a_file_and_from_the_command_line(tmp_path):

@@ -6,11 +6,7 @@ import tensorflow as tf
 from gsp_tf._names import NAMES
 from gsp_tf.recipe import BackboneRecipe, Recipe, ScheduleRecipe, TrainingRecipe
 from gsp_tf.runs import build_learner
-from gsp_tf.runs._optimizer import (
-    build_optimizer,
-    build_warmup_optimizer,
-    plateau_callbacks,
-)
+from gsp_tf.runs._optimizer import build_optimizer, build_warmup_optimizer, plateau_callbacks
 from gsp_tf.training import Checkpoint, epoch_of
 
 

@@ -5,8 +5,8 @@ import json
 import keras
 import numpy as np
 import pytest
+from digit_runs import run_command
 
-from gsp_tf.cli import main
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.losses import MatryoshkaLoss
 from gsp_tf.recipe import ClassRecipe, Recipe, load_recipe, resolved
@@ -24,11 +24,6 @@ embedding: {dim: 8}
 loss: {name: proxy_nca}
 loss_wrapper: {name: matryoshka, dims: [2, 8]}
 training: {epochs: 1, steps_per_epoch: 2}
-"""
-CCP = """
-trainer: ccp
-loss: {name: contrastive}
-ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
 """
 
 
@@ -64,14 +59,9 @@ def test_any_embeddings_are_evaluated_by_their_prefixes(tmp_path, capsys):
     file = tmp_path / "a.npz"
     np.savez(file, embeddings=embeddings, labels=labels)
 
-    def rank(*options):
-        with pytest.raises(SystemExit) as end:
-            main(["rank", str(file), *options])
-        return end.value.code, *capsys.readouterr()
-
     out = tmp_path / "a.json"
-    code, output, errors = rank("--dims", "8", "2", "4", "--at", "1", "3", "--out", str(out))
-    assert code == 0 and "first dimensions of the embeddings" in output, errors
+    assert run_command("rank", file, "--dims", 8, 2, 4, "--at", 1, 3, "--out", out) == 0
+    assert "first dimensions of the embeddings" in capsys.readouterr().out
     record = json.loads(out.read_text())["dims"]
     assert list(record) == ["2", "4", "8"]
     for dim, found in record.items():
@@ -84,8 +74,8 @@ def test_any_embeddings_are_evaluated_by_their_prefixes(tmp_path, capsys):
         (["9"], "between 1 and 8, received 9"),
         (["2", "--by", "class"], "--dims compares searches in one gallery"),
     ):
-        code, _, errors = rank("--dims", *options)
-        assert code == 1 and message in " ".join(errors.split())
+        assert run_command("rank", file, "--dims", *options) == 1
+        assert message in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_head_with_two_embeddings_has_no_prefixes():

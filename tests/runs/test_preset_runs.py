@@ -79,9 +79,7 @@ def test_before_training_both_vectors_are_side_by_side(recipe):
     np.testing.assert_allclose(embedder(images), expected, atol=1e-5)
 
 
-def test_check_says_what_is_used_and_what_is_missing(
-    recipe, write_recipe, digits, vit, tmp_path, capsys
-):
+def test_check_says_what_is_used_or_missing(recipe, write_recipe, digits, vit, tmp_path, capsys):
     check = check_recipe(recipe, tmp_path / "run")
     assert check.missing == []
     assert check.facts["backbone"] == f"hub {vit}, tokens both, weights pretrained in {vit}"
@@ -93,7 +91,7 @@ def test_check_says_what_is_used_and_what_is_missing(
     assert "did you mean dinov3_vit_small_lvd1689m?" in output
 
 
-def test_all_of_a_transformer_may_be_frozen(recipe, write_recipe, digits, vit):
+def test_all_of_a_transformer_may_be_frozen(write_recipe, digits, vit):
     path = write_recipe(SECTIONS.format(digits=digits, preset=vit))
     frozen = load_recipe(path, ["--backbone.frozen_to", "network", "--backbone.tokens", "patch"])
     names = {weight.path for weight in build_embedder(frozen, channels=1).trainable_weights}

@@ -1,6 +1,5 @@
 """Pretrained networks without training, and heads that are trained on their features."""
 
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,25 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from digit_runs import run_command
+from digit_runs import interrupted_in, run_command
+from faults import stopped_at
 from own_model import register_pretrained, write_folder
 from PIL import Image
 from presets import write_preset
 from ray_jobs import ray_without_processes
 
-from gsp_tf import _files, backbones
+from gsp_tf import backbones
 from gsp_tf.cli import main
 from gsp_tf.data import load_folder
 from gsp_tf.evaluation import ranking_metrics
-from gsp_tf.runs import (
-    Run,
-    RunFolder,
-    _inputs,
-    _training,
-    evaluation_batches,
-    frozen,
-    pretrained_run,
-)
+from gsp_tf.runs import Run, RunFolder, _inputs, evaluation_batches, frozen, pretrained_run
 from gsp_tf.runs._evaluation import embed_test_images, kept_embeddings
 from gsp_tf.search import EmbeddingsFolder, Index, RunModel
 from gsp_tf.search import collection as workers
@@ -94,9 +86,7 @@ def test_a_network_embeds_and_searches_without_training(networks, capsys):
         assert "a pretrained network has no images of its own" in capsys.readouterr().err
 
 
-def test_a_network_finds_wrong_labels_embeds_a_collection_and_is_explored(
-    networks, monkeypatch, capsys
-):
+def test_a_network_cleans_embeds_a_collection_and_is_explored(networks, monkeypatch, capsys):
     monkeypatch.setattr(workers, "_ray_session", ray_without_processes)
     monkeypatch.setattr(server._Server, "run", lambda self, sockets: None)
     assert run_command("clean", "my_images", "--run", "small") == 0
@@ -141,9 +131,7 @@ def test_a_recipe_file_and_a_preset_name_a_network(networks):
 
 
 @pytest.mark.parametrize("head", ["linear", "gsp"])
-def test_a_head_is_trained_on_the_features(
-    networks, digits, capsys, monkeypatch, head, without_tracing
-):
+def test_a_head_trains_on_features(networks, digits, capsys, monkeypatch, head, without_tracing):
     options = ["--pooling.entropy_smoothing", "20"] if head == "gsp" else []
     assert run_command("adapt", digits, "--head", head, *options, *NAMED, "--name", "digits") == 0
     run = Run("runs/digits-0")
@@ -155,7 +143,6 @@ def test_a_head_is_trained_on_the_features(
     of_pixels = expected.means()["map_at_r"].value  # the kept features are float16
     assert metrics["frozen"]["map_at_r"] == pytest.approx(of_pixels, abs=1e-3)
     assert 0.1 < metrics["frozen"]["map_at_r"] < 0.9
-    assert metrics["frozen_intervals"].keys() >= {"map_at_r", "precision_at_1"}
     if head != "gsp":  # it starts as the network
         start = ranking_metrics(*mean_features(recipe, run.splits.validation)).means()
         found = metrics["untrained"]["val_map_at_r"]
@@ -182,22 +169,14 @@ def test_a_head_is_trained_on_the_features(
         assert not Path(recipe.data.feature_cache).exists()
     of_network = [w for w in run.learner.embedder.weights if "conv2d" in w.path]
     assert of_network and not any(weight.trainable for weight in of_network)
-    gain = metrics["test"]["map_at_r"] - metrics["frozen"]["map_at_r"]
-    assert metrics["gain"]["map_at_r"] == pytest.approx(gain)
     assert run_command("embed", run.folder.path, "my_images") == 0
 
 
 def test_an_adaptation_continues_and_another_one_gets_a_folder(
     networks, capsys, monkeypatch, without_tracing
 ):
-    def stop(callback, epoch, logs, original=_training.RetrievalEvaluation.on_epoch_end):
-        if epoch == 1:
-            raise KeyboardInterrupt
-        original(callback, epoch, logs)
-
     command = ["adapt", "my_images", "--head", "mlp", *NAMED]
-    with monkeypatch.context() as patch:
-        patch.setattr(_training.RetrievalEvaluation, "on_epoch_end", stop)
+    with interrupted_in(1):
         assert run_command(*command) == 130
     monkeypatch.setattr(_inputs, "inference", lambda network: None)  # nothing is computed again
     assert run_command(*command) == 0
@@ -218,7 +197,7 @@ def test_an_adaptation_continues_and_another_one_gets_a_folder(
 
 
 @pytest.mark.parametrize(
-    ("stopped_at", "options"),
+    ("file", "options"),
     [
         ("model.keras", []),
         ("metrics.json", ["--run", "mine"]),
@@ -226,20 +205,11 @@ def test_an_adaptation_continues_and_another_one_gets_a_folder(
     ],
 )
 def test_an_adaptation_that_was_stopped_at_a_file_continues(
-    networks, capsys, monkeypatch, without_tracing, stopped_at, options
+    networks, capsys, monkeypatch, without_tracing, file, options
 ):
-    class Stop(BaseException):
-        """As if the process had been killed."""
-
-    def replace(source, target, original=os.replace):
-        if Path(target).name == stopped_at:
-            raise Stop
-        original(source, target)
-
     short = ["--training.epochs", "1", "--training.steps_per_epoch", "1"]
     command = ["adapt", "my_images", *NAMED, *short, *options]
-    with monkeypatch.context() as patch, pytest.raises(Stop):
-        patch.setattr(_files.os, "replace", replace)
+    with stopped_at(file):
         main(command)
     capsys.readouterr()
     monkeypatch.setattr(Run, "show", lambda self: None)

@@ -1,19 +1,16 @@
 """Runs that are stopped in every way, and end as if they had not been."""
 
 import functools
-import os
 import shutil
-import signal
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import processes
 import pytest
 from digit_runs import eagerly
 from digit_runs import run_command as run
 from embedded import edit_recipe
+from faults import run_stopped, stopped_at
 from tensorflow.python.framework.config import disable_op_determinism
 
 from gsp_tf.recipe import save_recipe
@@ -47,53 +44,8 @@ ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
 training: {epochs: 8, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
 """
 SHORT_CCP = CCP.replace("epochs: 8", "epochs: 3")
-# Trains; at the N-th time at a place it sends itself a signal, or finds the disk full.
-STOPPED = """
-import os, resource, signal, sys
-import numpy as np
-from gsp_tf import _files as files
-from gsp_tf.cli import main
-from gsp_tf.runs import Run
-from gsp_tf.training import StopOnNaN
-
-Run.show = lambda self: None
-place, left, name, *arguments = sys.argv[1:]
-left = int(left)
-
-def arrive(at):
-    global left
-    left -= at == place
-    if at != place or left:
-        return
-    if name:
-        os.kill(os.getpid(), getattr(signal, name))
-    else:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-
-def on_train_batch_end(self, batch, logs=None, original=StopOnNaN.on_train_batch_end):
-    arrive("step")
-    original(self, batch, logs)
-
-def replace(source, target, original=os.replace):
-    arrive(os.path.basename(target))
-    original(source, target)
-
-def savez(path, original=np.savez, **arrays):
-    arrive("savez")
-    original(path, **arrays)
-
-StopOnNaN.on_train_batch_end, files.os.replace, np.savez = on_train_batch_end, replace, savez
-main(["train", *arguments])
-"""
-
+UNSHOWN = "from gsp_tf.runs import Run\nRun.show = lambda self: None\n"
 EVIDENCE = pytest.mark.evidence
-
-
-def train_and_stop(*arguments, stop, expected):
-    """Train in another process until a stop: a place, a count and a signal's name."""
-    process = processes.run(STOPPED, *stop, *arguments)
-    assert process.returncode == expected, process.output
-    return process.output
 
 
 def train(*arguments):
@@ -144,7 +96,6 @@ def results(folder):
         ),
         pytest.param(MEMORY, "step", 11, 2, id="memory, in an epoch", marks=EVIDENCE),
         pytest.param(SHORT_CCP, "model.keras", 2, None, id="ccp, writing the best model"),
-        pytest.param(CCP, "step", 22, 5, id="ccp, in a later problem", marks=EVIDENCE),
         pytest.param(CCP, "savez", 4, 2, id="ccp, disk full at checkpoint", marks=EVIDENCE),
     ],
 )
@@ -152,14 +103,10 @@ def test_a_killed_run_continues_and_ends_as_if_it_had_not_been(
     recipe, whole_run, tmp_path, sections, place, count, continues_from
 ):
     path, whole = recipe(sections), whole_run(sections)
-    stopped = RunFolder(tmp_path / "stopped")
-    command = (path, "--run", stopped.path)
-    if place == "savez":
-        output = train_and_stop(*command, stop=(place, count, ""), expected=1)
-        assert "gsp-tf: error:" in output and "Traceback" not in output
-    else:
-        stop = (place, count, "SIGKILL")
-        train_and_stop(*command, stop=stop, expected=-signal.SIGKILL)
+    stopped, by = RunFolder(tmp_path / "stopped"), "" if place == "savez" else "SIGKILL"
+    stop = {"at": place, "count": count, "by": by, "code": UNSHOWN}
+    output = run_stopped("train", path, "--run", stopped.path, **stop)
+    assert "Traceback" not in output and ("gsp-tf: error:" in output) == (by == "")
     check_stopped(stopped, continues_from)
     train("--resume", stopped.path)
     check_same(stopped, whole)
@@ -187,26 +134,23 @@ def check_same(folder, whole):
 
 
 @EVIDENCE
-@pytest.mark.parametrize("again", [False, True])
 def test_a_killed_run_takes_more_epochs_and_ends_as_if_it_had_had_them_from_the_start(
-    recipe, whole_run, tmp_path, again
+    recipe, whole_run, tmp_path
 ):
-    """It is killed in its warm-up, finishes and takes more epochs, with a stop in them or not."""
+    """It is killed in its warm-up, finishes, takes more epochs and is stopped in them."""
     path = recipe(WARM_UP.replace("  deterministic: true\n", ""))
     folder = RunFolder(tmp_path / "run")
-    start = (path, "--run", folder.path, "--deterministic", "--training.epochs", "3")
-    train_and_stop(*start, stop=("step", 5, "SIGKILL"), expected=-signal.SIGKILL)
+    start = ("train", path, "--run", folder.path, "--deterministic", "--training.epochs", "3")
+    run_stopped(*start, at="step", count=5, code=UNSHOWN)
     check_stopped(folder, continues_from=1)
     assert folder.recipe().training.deterministic
     resume = ("--resume", folder.path)
     train(*resume)
     assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 3
     more = (*resume, "--training.epochs", "5")
-    if again:
-        train_and_stop(*more, stop=("step", 8, "SIGTERM"), expected=143)
-        assert folder.metrics()["status"] == "interrupted" and folder.metrics()["epochs"] == 4
-        more = resume
-    train(*more)
+    run_stopped("train", *more, at="step", count=8, by="SIGTERM", code=UNSHOWN)
+    assert folder.metrics()["status"] == "interrupted" and folder.metrics()["epochs"] == 4
+    train(*resume)
     whole = whole_run(WARM_UP)
     check_same(folder, whole)
     assert folder.recipe() == whole.recipe()
@@ -300,9 +244,7 @@ def test_a_finished_run_is_left_alone(trained, tmp_path, capsys):
     assert results(folder) == before
 
 
-def test_a_run_that_another_process_writes_is_left_alone(
-    recipe, stopped, tmp_path, capsys, locked_elsewhere
-):
+def test_a_run_locked_elsewhere_is_left_alone(recipe, stopped, tmp_path, capsys, locked_elsewhere):
     before = {file: file.read_bytes() for file in stopped.path.iterdir() if file.is_file()}
     for command in (["train", "--resume"], ["evaluate"]):
         with locked_elsewhere(stopped.path):
@@ -324,14 +266,7 @@ def test_other_training_images_are_refused(stopped, capsys):
     assert "training images are not those" in capsys.readouterr().err
 
 
-def test_a_damaged_checkpoint_is_named(stopped, capsys):
-    for damage in (b"", b"PK\x03\x04 half a file"):
-        stopped.checkpoint_path.write_bytes(damage)
-        assert run("train", "--resume", stopped.path) == 1
-        assert "checkpoint.npz is damaged, or is not a checkpoint" in capsys.readouterr().err
-
-
-def test_more_epochs_that_change_nothing_are_refused(
+def test_epochs_that_change_nothing_are_refused(
     trained, tmp_path, capsys, monkeypatch, without_tracing
 ):
     monkeypatch.setattr(Run, "show", lambda self: None)
@@ -347,27 +282,13 @@ def test_more_epochs_that_change_nothing_are_refused(
     assert folder.recipe().training.epochs == 4
     assert run(*resume, "--training.epochs", "3", "--training.patience", "null") == 0
     assert folder.metrics()["epochs"] == 3 and folder.recipe().training.patience is None
-    folder.checkpoint_path.unlink()
-    assert run(*resume, "--training.epochs", "5") == 1
-    assert "has a history but no checkpoint" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("stopped_at", ["metrics.json", "recipe.yaml"])
-def test_more_epochs_that_were_stopped_as_they_began_are_trained(
-    trained, tmp_path, monkeypatch, without_tracing, stopped_at
-):
-    class Stop(BaseException):
-        """As if the process had been killed."""
-
-    def replace(source, target, original=os.replace):
-        original(source, target)
-        if Path(target).name == stopped_at:
-            raise Stop
-
+@pytest.mark.parametrize("file", ["metrics.json", "recipe.yaml"])
+def test_more_epochs_are_trained_after_an_early_stop(trained, tmp_path, without_tracing, file):
     folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
     more = folder.metrics()["epochs"] + 1
-    with monkeypatch.context() as patch, pytest.raises(Stop):
-        patch.setattr("gsp_tf._files.os.replace", replace)
+    with stopped_at(file, renamed=True):
         Run(folder.path).resume(epochs=more)
     Run(folder.path).resume(epochs=more)
     assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == more

@@ -179,47 +179,36 @@ def test_other_systems_with_a_loss_of_views(digits, photos, write_recipe):
     assert all(loss.view_weight == 0.5 for loss in learner.named_losses.values())
 
 
+VIEWS = "data: {views: 2}\n"
+WITHOUT = "data: {views: 2, classes_per_batch: 0, unlabelled_per_batch: 8}\n"
+OF_NT_XENT = "loss: {name: contrastive}\nview_loss: {name: nt_xent}\n"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ("data: {name: unlabelled}", "data.views must be 2 with data.name=unlabelled, whose"),
         (
-            "{data: {name: unlabelled, views: 2, classes_per_batch: 0, unlabelled_per_batch: 4}, "
-            "protocol: {name: mlrc}, loss: {name: nt_xent}}",
+            WITHOUT.replace("views", "name: unlabelled, views") + "protocol: {name: mlrc}\n"
+            "loss: {name: nt_xent}",
             "protocol.name must be fractions with data.name=unlabelled",
         ),
         ("data: {unlabelled: more}", "data.unlabelled must be null with data.views=1"),
         ("data: {views: 2, unlabelled_per_batch: 8}", "data.unlabelled_per_batch must be 0"),
+        (WITHOUT + "loss: {name: proxy_anchor}", "needs the class of each image, and .* draws"),
+        (WITHOUT + OF_NT_XENT, "view_loss must be null with data.classes_per_batch=0: loss is"),
+        (VIEWS + "view_loss: {name: vicreg}", "view_loss.normalize must be true with"),
+        (VIEWS, "data.views=2 needs a loss that compares views: view_loss besides"),
         (
-            "{data: {views: 2, classes_per_batch: 0, unlabelled_per_batch: 8}, "
-            "loss: {name: proxy_anchor}}",
-            "loss.name=proxy_anchor needs the class of each image, and .* draws images without",
-        ),
-        (
-            "{data: {views: 2, classes_per_batch: 0, unlabelled_per_batch: 8}, loss: {name: "
-            "contrastive}, view_loss: {name: nt_xent}}",
-            "view_loss must be null with data.classes_per_batch=0: loss is the loss of views",
-        ),
-        ("{data: {views: 2}, view_loss: {name: vicreg}}", "view_loss.normalize must be true with"),
-        ("data: {views: 2}", "data.views=2 needs a loss that compares views: view_loss besides"),
-        (
-            "{data: {views: 2}, trainer: ccp, training: {patience: null}, loss: {name: contrastive}"
-            ", view_loss: {name: nt_xent}}",
+            VIEWS + OF_NT_XENT + "trainer: ccp\ntraining: {patience: null}",
             "trainer must be fit with data.views=2, received ccp",
         ),
+        (VIEWS + OF_NT_XENT + "zero_shot: {weight: 0.1}", "zero_shot.weight must be 0 with data"),
         (
-            "{data: {views: 2}, zero_shot: {weight: 0.1}, view_loss: {name: nt_xent}}",
-            "zero_shot.weight must be 0 with data.views=2",
-        ),
-        (
-            "{data: {views: 2, feature_cache: maps}, view_loss: {name: nt_xent}}",
+            "data: {views: 2, feature_cache: maps}\n" + OF_NT_XENT,
             "data.feature_cache must be null with data.views: features are of one fixed view",
         ),
-        (
-            "data: {augmentation: [{name: mix_up}]}",
-            r"data.augmentation\[0\].name=mix_up is not accepted: it mixes images of different .*"
-            "similarity_mixup",
-        ),
+        ("data: {augmentation: [{name: mix_up}]}", "it mixes images of .*similarity_mixup"),
         ("data: {augmentation: [{name: rotation}]}", r"data.augmentation\[0\].factor is missing"),
         ("data: {augmentation: [{name: grayscale, factor: 2}]}", r"data.augmentation\[0\]"),
     ],

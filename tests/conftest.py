@@ -33,8 +33,7 @@ if os.environ.get("KERAS_BACKEND") == "jax":
     # Most of the time is that of compilers, for operations on a few numbers that run once.
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     os.environ.setdefault(
-        "XLA_FLAGS",
-        "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+        "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     )
 
 # As in commands. JAX would set a lower level, and TensorFlow imports JAX where it is installed.

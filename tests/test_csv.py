@@ -1,10 +1,9 @@
 """Texts in CSV files: no spreadsheet takes one for a formula, and reading gives the same text."""
 
 import csv
-import random
+import itertools
 
 import pyarrow as pa
-import pytest
 
 from gsp_tf._files import csv_cell, csv_text
 from gsp_tf.data.datasets.own import read_rows
@@ -24,21 +23,12 @@ def cells(path):
         return [cell for row in csv.reader(file) for cell in row]
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_cell_is_no_formula_and_gives_its_text_back(text):
-    assert not csv_cell(text).startswith(tuple(BEGINNINGS))
-    assert csv_text(csv_cell(text)) == text
-    assert (csv_cell(text) == text) == (text in PLAIN)
-
-
-def test_random_texts_come_back():
-    draw = random.Random(0)
-    for _ in range(2000):
-        text = "".join(draw.choices("'=-a\t+", k=draw.randrange(6)))
+def test_a_cell_is_no_formula_and_gives_its_text_back():
+    for text in TEXTS:
+        assert (csv_cell(text) == text) == (text in PLAIN)
+    for text in (*TEXTS, *map("".join, itertools.product("'=-a\t+", repeat=4))):
+        assert not csv_cell(text).startswith(tuple(BEGINNINGS))
         assert csv_text(csv_cell(text)) == text
-
-
-def test_numbers_stay_numbers():
     assert [csv_cell(value) for value in (-1, -0.5, None, True)] == [-1, -0.5, None, True]
 
 

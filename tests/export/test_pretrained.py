@@ -18,13 +18,7 @@ from gsp_tf.export import verify_export
 from gsp_tf.export.metadata import ExportMetadata, public_recipe
 from gsp_tf.export.pretrained import _model_card
 from gsp_tf.losses import ContrastiveLoss
-from gsp_tf.recipe import (
-    BackboneRecipe,
-    ClassRecipe,
-    Recipe,
-    load_recipe,
-    recipe_values,
-)
+from gsp_tf.recipe import BackboneRecipe, ClassRecipe, Recipe, load_recipe, recipe_values
 from gsp_tf.recipe._sections import Section
 from gsp_tf.runs import RunFolder
 from gsp_tf.search import RunModel, calibrate, find_thresholds
@@ -85,7 +79,7 @@ def test_a_published_run_is_the_model(calibrated, published):
 def test_nothing_private_is_published(calibrated, published):
     texts = [path for path in published.iterdir() if path.suffix != ".keras"]
     assert sorted(path.name for path in texts) == [
-        *("README.md", "metadata.json", "metrics.json", "recipe.yaml", "thresholds.json"),
+        *("README.md", "metadata.json", "metrics.json", "recipe.yaml", "thresholds.json")
     ]
     for path in texts:
         text = path.read_text("utf-8")

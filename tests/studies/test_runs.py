@@ -103,9 +103,7 @@ def small(study, tmp_path, name, *arguments):
     return study("records").read(path), {path.stem for path in folders[1].iterdir()}
 
 
-def test_a_sweep_takes_the_runs_that_are_there_and_trains_the_others(
-    study, recipe, tmp_path, untrained
-):
+def test_a_sweep_trains_the_runs_that_are_missing(study, recipe, tmp_path, untrained):
     collage, runs = study("collage"), tmp_path / "runs"
     rows = dict(list(collage.variants([recipe]).values())[:2])
     study("sweep").sweep(
@@ -131,17 +129,6 @@ def test_a_sweep_takes_the_runs_that_are_there_and_trains_the_others(
     assert values["GSP"][share][3] == pytest.approx(expected, abs=1e-5)
     with pytest.raises(ValueError, match="gsp-3 holds a run of another recipe"):
         study("sweep").sweep([recipe], {"small_collage_pnca-gsp": []}, (3,), runs)
-
-
-SMALL = {
-    "toy_transport": (["--seeds=[0, 1]"], 5, {"toy_transport"}),
-    "synthetic_tokens": (
-        ["--seeds=[3]", "--variants=[gap, gsp]", "--sets_per_class=8", "--max_epochs=2"],
-        2,
-        {"synthetic_tokens_gap", "synthetic_tokens_gsp"},
-    ),
-    "ccp_geometry": (["--seeds=[0]"], 5, {"ccp_geometry"}),
-}
 
 
 def noise(classes, images, seed, channels=3):

@@ -1,12 +1,7 @@
 import numpy as np
 from matplotlib.colors import to_hex
 
-from gsp_tf.visual import (
-    group_gallery,
-    neighbour_gallery,
-    overlay_groups,
-    strongest_images,
-)
+from gsp_tf.visual import group_gallery, neighbour_gallery, overlay_groups, strongest_images
 from gsp_tf.visual._style import HIT, MISS
 
 

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from gsp_tf.layers import AttentiveGrouping, GeneralizedSumPooling
 from gsp_tf.visual import dominant_prototypes, overlay_groups, overlay_weights
 from gsp_tf.visual._style import CLASS_COLORS
 
@@ -53,8 +52,7 @@ def test_refuses(overlay, image, weights, message):
 
 
 def test_one_picture_per_group():
-    features = np.random.default_rng(1).normal(size=(1, 5, 4, 8)).astype("float32")
-    maps = AttentiveGrouping(3, 4, 2).attention_maps(features)[0]
+    maps = np.random.default_rng(1).dirichlet(np.ones(20), 3).T.reshape(5, 4, 3)
     pictures = overlay_groups(IMAGE, maps)
     assert pictures.shape == (3, 30, 20, 3) and pictures.dtype == np.uint8
     for picture, weights in zip(pictures, np.moveaxis(maps, -1, 0), strict=True):
@@ -86,18 +84,3 @@ def test_places_have_the_colour_of_their_prototype(channels):
         np.testing.assert_allclose(
             cell, np.broadcast_to(share * color + (1 - share) * 100, cell.shape), atol=1
         )
-
-
-def test_maps_of_the_layer():
-    pooling = GeneralizedSumPooling(num_prototypes=2, transport_ratio=0.5, entropy_smoothing=50.0)
-    features = np.zeros((1, 2, 2, 3), "float32")
-    features[0, 0] = [[1, 0, 0], [0, 1, 0]]
-    features[0, 1] = [0, 0, -1]
-    pooling.build(features.shape)
-    pooling.prototypes.assign([[0, 1, 0], [1, 0, 0]])
-    (picture,) = dominant_prototypes(
-        np.full((1, 2, 2, 1), 90, np.uint8), pooling.attribute_maps(features)
-    )
-    first, second = (0.75 * 255 * np.array(to_rgb(c)) + 0.25 * 90 for c in CLASS_COLORS[:2])
-    np.testing.assert_allclose(picture[0], [second, first], atol=1)
-    np.testing.assert_allclose(picture[1], 90, atol=1)

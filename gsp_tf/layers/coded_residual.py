@@ -136,7 +136,8 @@ class CodedResidualTransform(LocalFeatureLayer):
         features, mask, _ = self.as_set(features, mask)
         residuals, unit = self._residuals(features, mask)
         residuals, kernel, bias = at_least_float32(residuals, self.hidden_kernel, self.hidden_bias)
-        hidden = scaled_back(ops.einsum(f"bkc,{self._k}ch->bkh", residuals, kernel), unit)
+        product = "bkc,ch->bkh" if self.shared_network else "bkc,kch->bkh"
+        hidden = scaled_back(ops.einsum(product, residuals, kernel), unit)
         hidden = ops.clip(hidden + bias, -_LARGEST, _LARGEST)
         # The Gaussian error linear unit of TensorFlow has a constant of float32.
         return 0.5 * hidden * (1.0 + ops.erf(hidden / math.sqrt(2.0)))
@@ -151,7 +152,10 @@ class CodedResidualTransform(LocalFeatureLayer):
             `(B, D)`.
         """
         hidden, kernel, bias = at_least_float32(hidden, self.output_kernel, self.output_bias)
-        total = ops.einsum(f"bkh,{self._k}hd->bd", hidden, kernel)
+        if self.shared_network:  # LiteRT has no product that also sums over the prototypes
+            total = ops.matmul(ops.sum(hidden, axis=1), kernel)
+        else:
+            total = ops.einsum("bkh,khd->bd", hidden, kernel)
         embeddings = total / self.num_prototypes + bias
         return ops.cast(embeddings, self.compute_dtype)
 
@@ -200,11 +204,6 @@ class CodedResidualTransform(LocalFeatureLayer):
     def _networks(self):
         """Leading dimensions of the weights of the networks."""
         return () if self.shared_network else (self.num_prototypes,)
-
-    @property
-    def _k(self):
-        """Index of the networks in an einsum."""
-        return "" if self.shared_network else "k"
 
     def _kernel(self, name, inputs, outputs, gain):
         """Kernels of variance gain / inputs, one for each network."""

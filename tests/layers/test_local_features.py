@@ -8,35 +8,11 @@ import processes
 import pytest
 from gradients import BACKEND, at_once, compiled, gradients
 from keras import ops
+from layer_examples import LAYERS
 from local_maps import randomized
 
 from gsp_tf import layers
 
-LAYERS = {
-    "attention": partial(layers.SecondOrderAttention, 3, 0.7),
-    "attentive_grouping": partial(layers.AttentiveGrouping, 3, 4, 6),
-    "average_max": layers.AverageMaxPooling,
-    "cbam": partial(layers.CBAMPooling, 2, 3),
-    "channel_grouping": partial(layers.ChannelGrouping, 3, 4, 2),
-    "coded_residual": partial(layers.CodedResidualTransform, 6, 3, 4),
-    "coded_residual_shared": partial(layers.CodedResidualTransform, 6, 3, 4, True),
-    "crow": layers.CrowPooling,
-    "delf": partial(layers.DelfPooling, 5),
-    "gate_grouping": partial(layers.GateGrouping, 3, 4, 6),
-    "generalized_max": partial(layers.GeneralizedMaxPooling, 0.5),
-    "generalized_max_cg": partial(layers.GeneralizedMaxPooling, 0.5, "conjugate_gradient"),
-    "generalized_mean": partial(layers.GeneralizedMeanPooling, 2.5),
-    "gsop": partial(layers.GSoPPooling, 3),
-    "gsp": partial(layers.GeneralizedSumPooling, 3),
-    "gsp_max": partial(layers.GeneralizedSumMaxPooling, 3),
-    "gsp_mean": partial(layers.GeneralizedSumMeanPooling, 3, p=2.5),
-    "linear_grouping": partial(layers.LinearGrouping, 3, 4),
-    "net_vlad": partial(layers.NetVLAD, 3),
-    "optimal_transport": partial(layers.OptimalTransportPooling, 3, num_iterations=2),
-    "smk": layers.SMKPooling,
-    "solar": partial(layers.SolarPooling, 3),
-    "weldon": partial(layers.WeldonPooling, 3, 2),
-}
 MAP = (None, None, None, 5)
 # Layers whose method needs to know which positions are neighbours.
 GRID_ONLY = {"cbam", "smk"}
@@ -330,14 +306,3 @@ def test_all_load_in_another_process_and_serve_without_the_library(tmp_path):
         found = np.load(tmp_path / f"{file}.npz").values()
         for index, (value, output) in enumerate(zip(expected[file[:3]], found, strict=True)):
             np.testing.assert_allclose(output, value, 1e-4, 1e-5, err_msg=f"{index} {file}")
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_float64_keeps_its_digits(name):
-    # A change of 1e-10 is one of about 1e-10 in float64. In float32 it is none, or one of 1e-7.
-    layer = LAYERS[name](dtype="float64")
-    features = features_like((2, 4, 4, 5), dtype="float64")
-    step = 1e-10 * np.random.default_rng(1).normal(size=features.shape)
-    before, after = (keras.ops.convert_to_numpy(layer(x)) for x in (features, features + step))
-    assert before.dtype == np.float64
-    assert 0 < np.abs(after - before).max() < 1e-8 * np.abs(before).max()

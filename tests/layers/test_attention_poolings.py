@@ -245,14 +245,6 @@ def test_attention_starts_as_the_identity_and_solar_as_the_generalized_mean():
     np.testing.assert_allclose(SolarPooling(p=4.0)(features), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("make", [gsop, solar, attention])
-@pytest.mark.parametrize("training", [False, True])
-def test_features_of_the_documented_range_are_finite(make, training):
-    layer = randomized(make(), (None, None, None, 6))
-    features = features_like((2, 4, 4, 6)).clip(-3, 3) / 3 * 1e18
-    assert np.isfinite(layer(features, training=training)).all()
-
-
 @pytest.mark.parametrize("scale", [1e18, 1e19, 1e30])
 @pytest.mark.parametrize(
     "make",

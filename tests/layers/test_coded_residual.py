@@ -1,10 +1,8 @@
 import itertools
 from math import erf, sqrt
 
-import keras
 import numpy as np
 import pytest
-from gradients import EAGERLY
 from local_maps import features_like, randomized
 
 from gsp_tf.layers import CodedResidualTransform
@@ -89,14 +87,3 @@ def test_diversity_is_added_in_training_alone():
     unweighted = CodedResidualTransform(4, 3, 2, diversity_weight=0.0)
     unweighted(features, training=True)
     assert unweighted.losses == []
-
-
-def test_training_makes_prototypes_diverse():
-    layer = CodedResidualTransform(4, 3, 2, prototypes_initializer=keras.initializers.Ones())
-    model = keras.Sequential([keras.Input((4, 4, 5)), layer])
-    layer.prototypes.assign_add(0.1 * features_like((4, 5)))
-    before = float(prototype_diversity(layer.prototypes))
-    model.compile(keras.optimizers.Adam(0.05), loss="mse", jit_compile=not EAGERLY)
-    features = np.tile(features_like((8, 4, 4, 5)), (20, 1, 1, 1))
-    model.fit(features, np.zeros((160, 3)), batch_size=8, shuffle=False, verbose=0)
-    assert float(prototype_diversity(layer.prototypes)) < 0.5 * before

@@ -1,5 +1,3 @@
-import itertools
-
 import keras
 import numpy as np
 import pytest
@@ -8,7 +6,7 @@ from local_maps import features_like
 
 from gsp_tf.layers import CodedResidualBranches, CodedResidualTransform
 from gsp_tf.losses import MultiSimilarityLoss, prototype_diversity, similarity_consistency
-from gsp_tf.training import MetricLearner, embed
+from gsp_tf.training import MetricLearner
 
 DIVERSITY, CONSISTENCY = 0.3, 0.7
 
@@ -117,23 +115,6 @@ def test_total_loss_in_keras_and_in_a_metric_learner():
     learner.compile("sgd", run_eagerly=EAGERLY)
     total = learner.fit(images, labels, batch_size=24, verbose=0).history["loss"][0]
     assert total == pytest.approx(0.9 * metric[0] + 0.1 * metric[1] + added, rel=1e-4)
-
-
-def test_learner_trains_and_loads_and_infers_with_the_first_branch(tmp_path):
-    images, labels = data()
-    learner = MetricLearner(embedder(), branch_losses())
-    learner.compile(keras.optimizers.Adam(0.003), jit_compile=not EAGERLY)
-    batches = ((images, labels) for _ in itertools.count())
-    history = learner.fit(batches, steps_per_epoch=10, epochs=10, verbose=0).history
-    for name in ("loss", "first_loss", "second_loss"):
-        assert history[name][-1] < 0.8 * history[name][0], name
-    learner.save(tmp_path / "learner.keras")
-    loaded = keras.models.load_model(tmp_path / "learner.keras")
-    for value, expected in zip(loaded(images), learner(images), strict=True):
-        np.testing.assert_array_equal(value, expected)
-    assert len(loaded.trainable_weights) == len(learner.trainable_weights)
-    embeddings, _ = embed(loaded, (images, labels))
-    np.testing.assert_allclose(embeddings, learner(images)[0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("data_format", ["channels_first", "channels_last"])

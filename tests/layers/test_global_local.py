@@ -1,12 +1,9 @@
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND
 from local_maps import features_like
 
-from gsp_tf.layers import GlobalLocalEmbedding, L2Normalization, SecondOrderAttention
-from gsp_tf.losses import HybridLoss
-from gsp_tf.training import MetricLearner
+from gsp_tf.layers import GlobalLocalEmbedding, SecondOrderAttention
 
 
 @pytest.fixture
@@ -91,16 +88,6 @@ def test_without_attention(maps, heads):
         layer.attention_maps(maps)
 
 
-def test_the_attention_of_each_map_is_its_own(maps):
-    layer = GlobalLocalEmbedding(dim=10, key_dim=3)
-    layer(maps)
-    kernels = {w.path.split("/", 1)[1]: w.shape for w in layer.weights if "query/kernel" in w.path}
-    assert kernels == {
-        "global_head/attention/query/kernel": (8, 3),
-        "local_head/attention/query/kernel": (6, 3),
-    }
-
-
 @pytest.mark.parametrize("heads", ["both", "single"])
 def test_channels_first(maps, heads):
     arguments = {"dim": 10, "key_dim": 3, "heads": heads}
@@ -130,19 +117,3 @@ def test_one_head_takes_its_map_alone(maps, heads, features):
     alone = GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads).attention_maps(maps[features])
     assert alone.shape == maps[features].shape[:3]
     assert layer.compute_output_shape(maps[features].shape) == (2, 4)
-
-
-def test_both_heads_train_with_the_hybrid_loss():
-    images = keras.Input((12, 12, 3))
-    local = keras.layers.Conv2D(6, 3, strides=2, activation="relu")(images)
-    last = keras.layers.Conv2D(8, 3, strides=2, activation="relu")(local)
-    head = GlobalLocalEmbedding(dim=8, key_dim=4)
-    embeddings = L2Normalization()(head([local, last]))
-    learner = MetricLearner(keras.Model(images, embeddings), HybridLoss(num_classes=2))
-    learner.compile(keras.optimizers.AdamW(1e-2), run_eagerly=BACKEND != "jax")
-    x, labels, before = features_like((8, 12, 12, 3)), np.arange(8) % 2, head.get_weights()
-    values = [learner.train_on_batch(x, labels) for _ in range(12)]
-    assert np.mean(values[6:]) < np.mean(values[:6])
-    for weight, old in zip(head.weights, before, strict=True):
-        # One bias of all keys changes no softmax.
-        assert "key/bias" in weight.path or not np.array_equal(weight, old), weight.path

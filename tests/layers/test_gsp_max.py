@@ -1,6 +1,6 @@
 import numpy as np
 
-from gsp_tf.layers import AverageMaxPooling, GeneralizedSumMaxPooling, GeneralizedSumPooling
+from gsp_tf.layers import GeneralizedSumMaxPooling, GeneralizedSumPooling
 
 FEATURES = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype("float32")
 
@@ -13,8 +13,3 @@ def test_adds_the_maximum_to_gsp_and_keeps_its_attributes():
     (pooled, attributes), (expected, expected_attributes) = layer(FEATURES), gsp(FEATURES)
     np.testing.assert_allclose(pooled, expected + FEATURES.max((1, 2)), rtol=1e-6)
     np.testing.assert_array_equal(attributes, expected_attributes)
-
-
-def test_is_average_and_max_pooling_at_transport_ratio_1():
-    layer = GeneralizedSumMaxPooling(6, transport_ratio=1.0)
-    np.testing.assert_allclose(layer(FEATURES), AverageMaxPooling()(FEATURES), 1e-5, 1e-6)

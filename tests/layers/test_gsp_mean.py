@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 
 from gsp_tf.layers import (
-    GeneralizedMeanPooling,
     GeneralizedSumMeanPooling,
-    GeneralizedSumPooling,
 )
 
 FEATURES = np.abs(np.random.default_rng(0).normal(size=(2, 3, 4, 5))).astype("float32")
@@ -19,12 +17,3 @@ def test_is_the_power_mean_of_weighted_features():
         expected = (sum(max(value, 1e-6) ** 2.5 for value in values) / 12) ** 0.4
         assert float(pooled[row, channel]) == pytest.approx(expected, rel=1e-5)
     np.testing.assert_allclose(np.asarray(attributes).sum(1), 1, rtol=1e-5)
-
-
-def test_is_gsp_at_power_1_and_the_power_mean_at_transport_ratio_1():
-    layer, gsp = GeneralizedSumMeanPooling(6, p=1.0), GeneralizedSumPooling(6)
-    for pooling in (layer, gsp):
-        pooling.adapt(FEATURES)
-    np.testing.assert_allclose(layer(FEATURES), gsp(FEATURES), rtol=1e-5)
-    layer = GeneralizedSumMeanPooling(6, transport_ratio=1.0)
-    np.testing.assert_allclose(layer(FEATURES), GeneralizedMeanPooling()(FEATURES), rtol=1e-5)

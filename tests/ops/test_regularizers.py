@@ -4,7 +4,6 @@ import pytest
 from gradients import compiled, differentiated
 from printed import assert_as_printed
 from scipy.spatial.distance import cdist
-from scipy.stats import ortho_group
 
 from gsp_tf.losses import prototype_diversity, similarity_consistency
 
@@ -27,14 +26,6 @@ def defined_diversity(prototypes):
 def test_diversity_equals_the_definition(shape, jit_compile):
     assert_as_printed(
         compiled(prototype_diversity, jit_compile), defined_diversity, random_prototypes(shape)
-    )
-
-
-def test_lengths_signs_and_order_of_prototypes_do_not_matter():
-    prototypes = random_prototypes()
-    moved = np.array([0.1, -3.0, 70.0, -1.0, 2.0])[:, None] * prototypes[[2, 0, 4, 1, 3]]
-    assert float(prototype_diversity(moved)) == pytest.approx(
-        float(prototype_diversity(prototypes)), rel=1e-9
     )
 
 
@@ -70,12 +61,6 @@ def defined_consistency(a, b):
 def test_consistency_equals_the_definition(rows, jit_compile):
     run = compiled(similarity_consistency, jit_compile)
     assert_as_printed(run, defined_consistency, *pair_of_embeddings(rows))
-
-
-def test_turned_and_stretched_embeddings_are_consistent():
-    a, _ = pair_of_embeddings()
-    turned = a @ ortho_group.rvs(3, random_state=0) * np.arange(1, 6)[:, None]
-    assert float(similarity_consistency(a, turned)) == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("dtypes", [("float16", "float32"), ("bfloat16", "bfloat16")])

@@ -80,17 +80,6 @@ def test_collage_splits(hundred):
     assert fish == [["fine_01", "fine_21"], ["fine_41"], ["fine_61", "fine_81"]]
 
 
-def test_collages_labelled_by_super_class(hundred):
-    """The 16 labels of the papers, in every part; the tiles are those of the classes."""
-    sets = load_cifar_collage(hundred, label="super_class", counts=HUNDRED)
-    fine_sets = load_cifar_collage(hundred, counts=HUNDRED)
-    for images, by_class in zip(sets.values(), fine_sets.values(), strict=True):
-        assert images.class_names == images.groups == tuple(sorted(set(SUPER_NAMES) - BACKGROUND))
-        np.testing.assert_array_equal(images.foreground.images, by_class.foreground.images)
-        for label, fine in zip(images.labels, by_class.labels, strict=True):
-            assert images.class_names[label] == by_class.groups[fine]
-
-
 def test_collages_of_other_super_classes(hundred):
     path = hundred / "cifar-100-binary" / "coarse_label_names.txt"
     path.write_text(path.read_text().replace("trees", "shrubs"))

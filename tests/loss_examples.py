@@ -83,6 +83,22 @@ OVER_PAIRS = {
 }
 EVERY_PAIR_LOSS = PAIR_LOSSES | OVER_PAIRS
 
+MINERS = {
+    "angular": partial(losses.AngularMiner, 20.0),
+    "batch_easy_hard": partial(
+        losses.BatchEasyHardMiner, positive_range=(0.1, 1.9), negative_range=(0.2, 1.8)
+    ),
+    "distance_weighted": partial(losses.DistanceWeightedMiner, 0.4, 1.3, seed=5),
+    "hard": losses.HardNegativeMiner,
+    "hdc": partial(losses.HDCMiner, 0.3),
+    "multi_similarity": partial(losses.MultiSimilarityMiner, 0.2),
+    "n_hard": partial(losses.NHardMiner, 2, (2, 4)),
+    "pair_margin": partial(losses.PairMarginMiner, 0.9, 1.1),
+    "semi_hard": losses.SemiHardNegativeMiner,
+    "triplet_margin": losses.TripletMarginMiner,
+    "uniform_histogram": partial(losses.UniformHistogramMiner, 5),
+}
+
 
 def for_any_size(function, *signature, jit_compile=False, states=()):
     """A compiled function of tensors of some shapes and types; TensorFlow leaves `None` open."""

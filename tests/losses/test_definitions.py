@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, compiled, gradients
+from gradients import BACKEND, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_examples import EVERY_PAIR_LOSS, with_weights
@@ -15,7 +15,6 @@ from gsp_tf.losses import (
     LabelSmoothing,
     Miner,
     NormalizedSoftmaxLoss,
-    NPairsLoss,
     PNLoss,
     PotentialFieldLoss,
     SimilarityMixup,
@@ -412,17 +411,6 @@ def test_a_reference_of_weight_k_counts_like_k_references(make):
     )
     assert float(weighted) == pytest.approx(float(repeated), rel=1e-9)
     assert repeated > 0
-
-
-def test_n_pairs_uses_two_samples_of_a_class_and_no_singletons():
-    rng = np.random.default_rng(0)
-    labels, x = np.array([4, 7, 7, 4]), rng.normal(size=(4, 3))
-    more_labels = np.concatenate([labels[:2], [9], labels[2:], [4, 7, 7]])
-    more = np.concatenate([x[:2], rng.normal(size=(1, 3)), x[2:], rng.normal(size=(3, 3))])
-    loss = compiled(NPairsLoss(), False)
-    expected = float(loss(labels, x))
-    assert float(loss(more_labels, more)) == pytest.approx(expected, rel=1e-12)
-    assert expected > 0.1
 
 
 @pytest.mark.parametrize("positive", ["hard", "easy"])

@@ -130,32 +130,3 @@ def test_a_loss_counts_what_the_miner_chose(oracle, loss, key):
         same(value, values[number], 1e-7)
         same(gradient, gradients[rows], 1e-5)
     assert compared == 3 and len(BATCHES) == len(values)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (partial(losses.AngularMiner, 90.0), "angle must lie between 0 and 90 degrees"),
-        (partial(losses.BatchEasyHardMiner, "semihard"), "positive must be one of hard, semi_hard"),
-        (partial(losses.BatchEasyHardMiner, "all"), "positive='all' and negative='semi_hard'"),
-        (partial(losses.BatchEasyHardMiner, "semi_hard"), "received positive='semi_hard'"),
-        (partial(losses.BatchEasyHardMiner, positive_range=(2, 1)), "positive_range must be a sm"),
-        (partial(losses.BatchEasyHardMiner, negative_range=(1,)), r"larger distance, received \(1"),
-        (partial(losses.HDCMiner, 0.0), "share must lie above 0 and up to 1, received 0.0"),
-        (partial(losses.TripletMarginMiner, 0.2, "semihard"), "triplets must be one of all, hard"),
-        (partial(losses.UniformHistogramMiner, 0), "num_bins must be at least 1, received 0"),
-        (
-            partial(losses.UniformHistogramMiner, 4, 0),
-            "per_bin must be positive, received 0",
-        ),
-        (
-            partial(
-                losses.TripletLoss, triplets_per_anchor=2, miner=losses.TripletMarginMiner(0.1)
-            ),
-            "draws from all triplets, and TripletMarginMiner chooses them itself",
-        ),
-    ],
-)
-def test_refuses_arguments(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

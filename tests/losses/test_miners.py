@@ -4,24 +4,11 @@ import pytest
 from gradients import BACKEND, compiled, examples, value_and_gradient
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loss_examples import MINERS
 from scipy.spatial.distance import cdist
 from scipy.stats import chi2
 
 from gsp_tf import losses
-
-MINERS = {
-    "angular": losses.AngularMiner,
-    "batch_easy_hard": losses.BatchEasyHardMiner,
-    "distance_weighted": lambda: losses.DistanceWeightedMiner(0.4, 1.3, seed=5),
-    "hard": losses.HardNegativeMiner,
-    "hdc": lambda: losses.HDCMiner(0.3),
-    "multi_similarity": lambda: losses.MultiSimilarityMiner(0.2),
-    "n_hard": lambda: losses.NHardMiner(2, (2, 4)),
-    "pair_margin": lambda: losses.PairMarginMiner(0.9, 1.1),
-    "semi_hard": losses.SemiHardNegativeMiner,
-    "triplet_margin": losses.TripletMarginMiner,
-    "uniform_histogram": lambda: losses.UniformHistogramMiner(5),
-}
 
 
 @pytest.fixture(params=MINERS)

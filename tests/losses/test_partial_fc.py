@@ -9,7 +9,6 @@ from gsp_tf.losses import (
     ArcFaceLoss,
     CosFaceLoss,
     PartialFC,
-    ProxyAnchorLoss,
     Reduction,
     SoftTripleLoss,
     SubCenterArcFaceLoss,
@@ -146,15 +145,3 @@ def test_evaluation_counts_all_classes():
     whole = float(inner(LABELS, embeddings))
     assert float(loss(LABELS, embeddings, training=False)) == whole
     assert float(loss(LABELS, embeddings)) < whole
-
-
-def test_refuses_a_loss_without_logits():
-    message = "PartialFC takes a loss that is a cross-entropy of logits, such as ArcFaceLoss"
-    with pytest.raises(ValueError, match=message):
-        PartialFC(ProxyAnchorLoss(20))
-
-
-@pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan")])
-def test_refuses_a_rate_out_of_range(rate):
-    with pytest.raises(ValueError, match=f"sample_rate must lie above 0 .*, received {rate}"):
-        PartialFC(CosFaceLoss(20), rate)

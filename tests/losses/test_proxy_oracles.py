@@ -1,9 +1,6 @@
-from functools import partial
-
-import keras
 import numpy as np
 import pytest
-from gradients import compiled, recorded, value_and_gradients
+from gradients import value_and_gradients
 from loss_examples import with_weights
 
 from gsp_tf import losses
@@ -62,24 +59,3 @@ def test_equals_the_authors_code(oracle, key, loss, arguments):
     actual = value_and_gradients(loss, case["labels"], case["embeddings"])
     gradient = tangent(case["embeddings"], case[f"{key}_grad"])
     assert_equals(actual, case[f"{key}_loss"], gradient, proxies_gradient)
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_memory_equals_pytorch_metric_learning(oracle, jit_compile):
-    case = oracle("losses_pml")
-    capacity = int(case["xbm_memory_size"])
-    loss = losses.CrossBatchMemory(losses.ContrastiveLoss(0, 0.5), capacity)
-    loss.build((None,), (None, 16))
-
-    step = compiled(partial(recorded, loss), jit_compile, loss.variables)
-    batches = case["xbm_embeddings"]
-    for k, (labels, embeddings) in enumerate(zip(case["xbm_labels"], batches, strict=True)):
-        value, gradient = step(*map(keras.ops.convert_to_tensor, (labels, embeddings)))
-        assert float(value) == pytest.approx(case["xbm_losses"][k], rel=2e-4)
-        np.testing.assert_allclose(gradient, case["xbm_grads"][k], rtol=2e-3, atol=1e-6)
-    rows = np.concatenate(batches)
-    for row, newest in enumerate(range(len(rows) - capacity, len(rows))):
-        slot = newest % capacity
-        unit = rows[newest] / np.linalg.norm(rows[newest])
-        np.testing.assert_allclose(loss.memory[slot], unit, rtol=1e-5, atol=1e-7)
-        assert loss.memory_labels[slot] == case["xbm_labels"].ravel()[newest], row

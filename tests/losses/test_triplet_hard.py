@@ -18,9 +18,3 @@ def test_the_only_negative_gets_the_whole_gradient(jit_compile):
     assert float(value) == pytest.approx((9 + 5 - 6 + 9 + 5 - to_second) / 2)
     expected = -(np.array([0, 1]) + np.array([-3, 2]) / to_second) / 2
     np.testing.assert_allclose(gradient[2], expected, rtol=1e-5)
-
-
-def test_an_anchor_without_a_positive_does_not_count():
-    x = np.array([[0.0], [1.0], [3.0]])
-    loss = TripletHardLoss(margin=3.0, normalize=False)
-    assert loss(np.array([0, 0, 1]), x) == (3 + 1 - 3 + 3 + 1 - 2) / 2

@@ -3,7 +3,7 @@ from typing import get_args
 import keras
 import numpy as np
 import pytest
-from gradients import assert_equals_differences, examples, value_and_gradients, value_of
+from gradients import examples, value_and_gradients, value_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
@@ -82,39 +82,6 @@ def test_halves_alternate_and_share_no_class(labels):
     order = list(dict.fromkeys(labels))
     assert int(count) == len(order)
     assert np.asarray(in_second).tolist() == [order.index(label) % 2 == 1 for label in labels]
-    first, second = (
-        {label for label, s in zip(labels, in_second, strict=True) if bool(s) is half}
-        for half in (False, True)
-    )
-    assert not first & second
-    assert len(first) - len(second) in (0, 1)
-
-
-def test_samples_of_a_class_may_change_places():
-    labels, attributes, class_embeddings = batch([3, 1, 1, 0, 3, 3, 5, 0, 1, 5])
-    loss = loss_with(class_embeddings, "float64")
-    value, gradient, _ = value_and_gradients(loss, labels, attributes)
-    order = np.arange(len(labels))
-    rng = np.random.default_rng(0)
-    for label in np.unique(labels):
-        members = np.flatnonzero(labels == label)
-        order[members] = rng.permutation(members)
-    assert (labels[order] == labels).all() and (order != np.arange(len(labels))).any()
-    moved_value, moved_gradient, _ = value_and_gradients(loss, labels, attributes[order])
-    assert moved_value == pytest.approx(value, rel=1e-10)
-    np.testing.assert_allclose(moved_gradient, gradient[order], rtol=1e-7, atol=1e-12)
-
-
-@pytest.mark.parametrize("labels", [[0, 1, 2, 0], [4, 4, 4, 2]])
-def test_gradients_equal_finite_differences(labels):
-    labels, attributes, class_embeddings = batch(labels, dim=3)
-    _, *gradients = value_and_gradients(loss_with(class_embeddings, "float64"), labels, attributes)
-    assert_equals_differences(
-        gradients,
-        lambda x, classes: defined_loss(labels, x, classes, ridge=0.05, scale=9.5),
-        attributes,
-        class_embeddings,
-    )
 
 
 @pytest.mark.parametrize("reduction", get_args(_Reduction))

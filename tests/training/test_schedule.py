@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from gradients import BACKEND, compiled
-from loss_examples import EVERY_PAIR_LOSS, LAYERS
+from loss_examples import EVERY_PAIR_LOSS, LAYERS, MINERS
 
 from gsp_tf import losses
 from gsp_tf._config import numbers_of
@@ -18,18 +18,6 @@ from gsp_tf.training import (
 RNG = np.random.default_rng(0)
 X, LABELS = RNG.normal(size=(16, 8)).astype("float32"), np.arange(16) % 4
 
-MINERS = {
-    "angular": lambda: losses.AngularMiner(20.0),
-    "distance_weighted": lambda: losses.DistanceWeightedMiner(seed=1),
-    "easy_hard": lambda: losses.BatchEasyHardMiner(
-        positive_range=(0.1, 1.9), negative_range=(0.2, 1.8)
-    ),
-    "HDC": lambda: losses.HDCMiner(0.4),
-    "multi_similarity": losses.MultiSimilarityMiner,
-    "pair_margin": losses.PairMarginMiner,
-    "triplet_margin": losses.TripletMarginMiner,
-    "uniform_histogram": losses.UniformHistogramMiner,
-}
 REGULARIZERS = {
     "center": losses.CenterInvariantRegularizer,
     "face": losses.RegularFaceRegularizer,

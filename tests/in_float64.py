@@ -66,19 +66,20 @@ def made(kind):
     return kind(**arguments)
 
 
-def outcome(name):
-    """The value of the loss or layer of a name, float64 `(n,)`."""
+def outcome(name, step=0.0):
+    """The value of the loss or layer of a name, float64 `(n,)`; `step` changes the inputs."""
+    features, embeddings = (x * (1 + step * np.cos(x)) for x in (FEATURES, EMBEDDINGS))
     if name in LAYERS:
-        layer, inputs, shape = made(LAYERS[name]), FEATURES, FEATURES.shape
+        layer, inputs, shape = made(LAYERS[name]), features, features.shape
         if name == "GlobalLocalEmbedding":
-            inputs, shape = [FEATURES, 2 * FEATURES], [shape, shape]
+            inputs, shape = [features, 2 * features], [shape, shape]
         outputs = keras.tree.flatten(randomized(layer, shape)(inputs))
     else:
         loss = made(LOSSES[name])
         if isinstance(loss, keras.layers.Layer):
             with_weights(loss, columns=6)
         of_groups = isinstance(loss, losses.GroupDiversityLoss)
-        outputs = [loss(LABELS, EMBEDDINGS.reshape(12, 2, 3) if of_groups else EMBEDDINGS)]
+        outputs = [loss(LABELS, embeddings.reshape(12, 2, 3) if of_groups else embeddings)]
     assert {keras.backend.standardize_dtype(x.dtype) for x in outputs} == {"float64"}, name
     return np.concatenate([np.ravel(keras.ops.convert_to_numpy(x)) for x in outputs])
 

@@ -113,34 +113,23 @@ def test_in_a_plain_model_weights_train_or_are_named(make):
         assert all(weight.name in message for weight in weights)
 
 
-@pytest.mark.parametrize("name", HAVE_WEIGHTS)
-def test_weights_train_in_a_metric_learner(name):
-    loss = MAKERS[name]()
-    learner = MetricLearner(plain_model(loss), loss)
-    learner.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGERLY)
-    weights = loss.trainable_weights or loss.weights
-    before = [weight.numpy() for weight in weights]
-    learner.train_on_batch(EMBEDDINGS, LABELS)
-    for weight, old in zip(weights, before, strict=True):
-        assert not np.array_equal(weight, old), weight.path
-
-
 def after_a_step(make, labels, chunk_size):
-    """The loss of a step with a batch of 8, which changes some weight, and the variables after."""
+    """The loss of a step with a batch of 8, which changes its weights, and the variables after."""
     keras.utils.set_random_seed(0)
     loss = make()
     learner = MetricLearner(plain_model(loss), loss, chunk_size=chunk_size)
     learner.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
-    before = [ops.convert_to_numpy(weight).copy() for weight in learner.trainable_weights]
+    weights = loss.trainable_weights or loss.weights or learner.embedder.weights[:1]
+    before = [ops.convert_to_numpy(weight).copy() for weight in weights]
     value = learner.train_on_batch(EMBEDDINGS, labels)
-    after = learner.trainable_weights
-    assert any(not np.allclose(*pair, atol=1e-5) for pair in zip(before, after, strict=True))
+    for weight, old in zip(weights, before, strict=True):
+        assert not np.array_equal(weight, old), weight.path
     return value, [ops.convert_to_numpy(variable) for variable in learner.variables]
 
 
 # Chunks matter to what a loss keeps or draws; a loss without either sees the whole batch.
 @pytest.mark.parametrize("name", [*HAVE_WEIGHTS, *sorted(WITHOUT_WEIGHTS), "SemiSupervisedLoss"])
-def test_a_step_in_chunks_is_one_with_the_whole_batch(name):
+def test_weights_train_and_a_step_in_chunks_is_one_with_the_whole_batch(name):
     make, labels = MAKERS.get(name), LABELS
     if make is None:
         labels = np.stack([np.where(LABELS < 2, LABELS, -1), LABELS], axis=1)
@@ -280,7 +269,8 @@ BASES = ["ContrastiveLoss", "ProxyAnchorLoss", "CrossBatchMemory", "GroupedLoss"
 
 def wrong_labels(loss):
     """Labels that only the values show to be wrong, and what the error says."""
-    yield LABELS + 0.5, "Labels must be whole numbers"
+    yield LABELS + 0.5, "Labels must be whole numbers, received.*0.5"
+    yield np.where(LABELS > 2, np.nan, LABELS), "Labels must be whole numbers, received.*nan"
     if getattr(loss, "num_classes", None) == 4:
         yield LABELS + 26.0, r"0 to 3 \(num_classes=4\)"
         yield LABELS - 1.0, "0 to 3"
@@ -299,11 +289,11 @@ def test_a_graph_refuses(name):
 
     loss = MAKERS[name]()
     loss(LABELS, EMBEDDINGS)
-    signature = [tf.TensorSpec((8,), "float32"), tf.TensorSpec((8, 6), "float32")]
+    signature = [tf.TensorSpec((None,), "float32"), tf.TensorSpec((None, 6), "float32")]
     graph = tf.function(lambda *batch: loss(*batch), signature, autograph=False)
-    for labels, message in wrong_labels(loss):
+    for labels, message in (*wrong_labels(loss), (LABELS[:0], "needs at least one sample")):
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-            graph(labels.astype("float32"), EMBEDDINGS)
+            graph(labels.astype("float32"), EMBEDDINGS[: len(labels)])
     assert_finite_and_shows_nan(graph)
 
 
@@ -318,19 +308,6 @@ def test_xla_gives_nan(name):
         with refused if BACKEND == "torch" else contextlib.nullcontext():
             assert np.isnan(float(run(labels.astype("float32"), EMBEDDINGS)))
     assert_finite_and_shows_nan(run)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("name", BASES)
-def test_a_graph_refuses_an_empty_batch(name):
-    import tensorflow as tf
-
-    loss = MAKERS[name]()
-    loss.build((None,), (None, 6)) if isinstance(loss, keras.layers.Layer) else None
-    signature = [tf.TensorSpec((None,), "int64"), tf.TensorSpec((None, 6), "float32")]
-    run = tf.function(lambda *batch: loss(*batch), signature, autograph=False)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="needs at least one sample"):
-        run(tf.zeros((0,), "int64"), tf.zeros((0, 6)))
 
 
 def refusal():
@@ -415,36 +392,6 @@ def test_long_embeddings_give_finite_numbers_or_are_refused(make):
             loss(LABELS, too_long)
     with pytest.raises(ValueError, match="does not normalise float32 embeddings takes norms up"):
         loss(LABELS, 1e10 * too_long)
-
-
-def made_in_float64(loss):
-    """A loss of float64, around losses of float64."""
-    proxies = partial(losses.NormalizedSoftmaxLoss, 4, dtype="float64")
-    terms = lambda: [losses.ContrastiveLoss(), proxies()]  # noqa: E731
-    inner = {"proxy_loss": proxies, "terms": terms}
-    names = inspect.signature(loss).parameters
-    arguments = {name: make() for name, make in inner.items() if name in names}
-    if issubclass(loss, keras.layers.Layer):
-        arguments["dtype"] = "float64"
-    return made(loss, **arguments)
-
-
-RANDOM = {"HIERLoss", "PartialFC", "ProxySynthesis", "SimilarityMixup"}
-
-
-@pytest.mark.parametrize("loss", [loss for loss in CLASSES if loss.__name__ not in RANDOM])
-def test_float64_keeps_its_digits(loss):
-    # A change of 1e-10 is one of about 1e-10 in float64. In float32 it is none, or one of 1e-7.
-    embeddings = EMBEDDINGS.astype("float64")
-    step = 1e-10 * np.random.default_rng(1).normal(size=embeddings.shape)
-    values = []
-    for x in (embeddings, embeddings + step):
-        keras.utils.set_random_seed(0)
-        of_groups = loss is losses.GroupDiversityLoss
-        value = made_in_float64(loss)(LABELS, x.reshape(8, 2, 3) if of_groups else x)
-        assert keras.backend.standardize_dtype(value.dtype) == "float64"
-        values.append(float(value))
-    assert 0 < abs(values[1] - values[0]) < 1e-8 * max(1.0, abs(values[0]))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

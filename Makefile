@@ -21,6 +21,7 @@ GROUPS_OF_TESTS := "tests/losses tests/search" "tests/layers tests/ops tests/pap
 	"tests/runs" "$(addprefix --ignore=tests/,losses search layers ops papers training runs)"
 ON_EVERY_BACKEND := tests/ops tests/layers tests/losses \
 	tests/training/test_fits_on_backends.py tests/training/test_health.py tests/training/test_chunks.py \
+	tests/training/test_saved_learners.py \
 	tests/test_backends.py::test_values_in_float64_are_those_of_tensorflow \
 	"tests/docs/test_pages.py::test_python_blocks_run[README.md]" \
 	"tests/docs/test_pages.py::test_python_blocks_run[docs/backends.md]"

@@ -150,13 +150,7 @@ def test_networks_that_take_other_sizes_themselves(preset):
 
 
 def test_swin_transformers(preset):
-    model = create(preset("SwinTransformer"), 32)
-    images = np.tile(IMAGES, (1, 2, 2, 1))
-    tokens = create(preset("SwinTransformer"), 64)(images)
-    pixels = images * np.float32(SCALE) + np.float32(OFFSET)
-    expected = apply(of_keras_hub(preset("SwinTransformer")), pixels)
-    np.testing.assert_allclose(tokens, expected, atol=1e-5)
-    assert model.output_shape == (None, 16, 16)
+    assert create(preset("SwinTransformer"), 32).output_shape == (None, 16, 16)
     with pytest.raises(ValueError, match="takes images of 32 pixels or more, .* 4 x 4 tokens fit"):
         create(preset("SwinTransformer"), 24)
 

@@ -1,7 +1,5 @@
 """Losses in a Keras model: in `compile(loss=...)`, and as layers of a `MetricLearner`."""
 
-from functools import partial
-
 import keras
 import numpy as np
 import pytest
@@ -29,7 +27,9 @@ def test_labels_keep_their_digits(jit_compile, column):
     assert len(set(labels.astype("float32"))) < 4
     model, loss = embedding_model(5), losses.ContrastiveLoss(0.0, 1.5)
     # PyTorch would trace the model with its own compiler.
-    model.compile("sgd", loss=loss, jit_compile=jit_compile and BACKEND != "torch")
+    jit_compile = jit_compile and BACKEND != "torch"
+    eagerly = EAGERLY and not jit_compile
+    model.compile("sgd", loss=loss, jit_compile=jit_compile, run_eagerly=eagerly)
     given = labels[:, None] if column else labels
     expected = float(loss(labels, model(features)))
     assert model.evaluate(features, given, verbose=0) == pytest.approx(expected, rel=1e-5)
@@ -84,26 +84,37 @@ def test_refuses_sample_weights(weights):
 
 
 @pytest.mark.parametrize(
-    ("make_loss", "miner"),
+    ("name", "trained", "others"),
     [
-        (partial(losses.ContrastiveLoss, 0.1, 1.5, normalize=False), losses.HardNegativeMiner()),
-        (partial(losses.ContrastiveLoss, 0.1, 1.5), losses.SemiHardNegativeMiner()),
-        (losses.MarginLoss, losses.DistanceWeightedMiner(0.4, seed=3)),
-        (losses.MultiSimilarityLoss, losses.MultiSimilarityMiner(0.2)),
+        ("proxy_anchor", {"proxies": (4, 6)}, {}),
+        ("soft_triple", {"proxies": (12, 6)}, {}),
+        ("class_margin", {"betas": (4,)}, {}),
+        ("hybrid", {"proxies": (4, 6)}, {}),
+        ("proxy_synthesis", {"proxies": (4, 6)}, {}),
+        ("partial_fc", {"proxies": (4, 6)}, {}),
+        ("virtual_class", {"proxies": (4, 6)}, {}),
+        (
+            "memory",
+            {},
+            {"memory": (40, 6), "memory_labels": (40,), "num_enqueued": (), "num_steps": ()},
+        ),
+        ("levels", {"levels": (3,)}, {"mean": (), "deviation": (), "num_updates": ()}),
     ],
-    ids=["hard", "semi_hard", "distance_weighted", "multi_similarity"],
 )
-def test_is_saved_with_the_model(tmp_path, make_loss, miner):
-    keras.config.set_dtype_policy("mixed_float16")
-    loss = make_loss(miner=miner)
-    labels, features = batch(12)
-    model = embedding_model(5)
-    model.compile(optimizer="adam", loss=loss, run_eagerly=EAGERLY)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert type(loaded.loss) is type(loss) and type(loaded.loss.miner) is type(loss.miner)
-    assert loaded.loss.get_config() == loss.get_config()
-    assert loaded.loss.miner.get_config() == loss.miner.get_config()
-    loaded.run_eagerly = True
-    values = [m.test_on_batch(features, labels) for m in (model, loaded)]
-    assert values[1] == pytest.approx(values[0], rel=1e-5) and values[0] > 0
+def test_weights_of_the_loss_are_weights_of_the_learner(name, trained, others):
+    loss = LAYERS[name]()
+    learner = MetricLearner(embedding_model(5, units=6), loss)
+    assert loss.compute_output_shape((None,), (None, 6)) == ()
+    assert {w.name: tuple(w.shape) for w in loss.trainable_weights} == trained
+    assert {w.name: tuple(w.shape) for w in loss.non_trainable_weights} == others
+    dense = [5 * 6, 6]
+    for weights, own in (
+        (learner.trainable_weights, [*dense, *map(np.prod, trained.values())]),
+        (learner.non_trainable_weights, [np.prod(shape) for shape in others.values()]),
+    ):
+        assert [np.prod(w.shape) for w in weights] == own
+    lines = []
+    learner.summary(line_length=120, print_fn=lines.append)
+    text = "\n".join(lines)
+    num_params = sum(dense) + sum(int(np.prod(s)) for s in [*trained.values(), *others.values()])
+    assert type(loss).__name__ in text and f"Total params: {num_params} " in text

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss
-from gsp_tf.training import MetricLearner, ProjectionLearner
+from gsp_tf.training import ProjectionLearner
 
 
 def learner(loss=None):
@@ -44,12 +44,6 @@ def test_regularizer_adds_its_value_and_the_distance_to_the_gradient():
         expected = 0.3 * by_path.get(variable.path, np.zeros(variable.shape))
         np.testing.assert_allclose(after - before, expected, rtol=1e-3, atol=1e-5)
     assert any("proxies" in v.path for v in model.trainable_variables)
-
-
-def test_without_a_weight_it_is_a_metric_learner():
-    model = learner()
-    twin = MetricLearner(model.embedder, ContrastiveLoss())
-    assert gradients(model, *BATCH)[0] == pytest.approx(gradients(twin, *BATCH)[0], rel=1e-6)
 
 
 def test_saving_keeps_the_point_and_the_weight(tmp_path):

@@ -4,8 +4,6 @@ import pytest
 
 from gsp_tf import backbones
 
-NAMES = ["bn_inception", "googlenet"]
-
 
 def test_parameters_and_layer_names_are_those_of_the_state_dict(network):
     # Without classifiers, with their running statistics.

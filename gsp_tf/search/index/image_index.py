@@ -138,7 +138,7 @@ class Index:
         return ids, self._space.distances(scores)
 
     def _selected(self, excluded, where):
-        """What selects the ids that a search may find, `None` for all, and how many it leaves out."""
+        """What selects the ids to search, `None` for all, and how many it leaves out."""
         if where is None and not len(excluded):
             return None, 0
         excluded = np.unique(integers(excluded, "excluded"))

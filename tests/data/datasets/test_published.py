@@ -138,7 +138,6 @@ CLASSES, IMAGES, LABELS = (
 )
 TRAIN, TEST = (f"Stanford_Online_Products/Ebay_{split}.txt" for split in ("train", "test"))
 LIST = "Eval/list_eval_partition.txt"
-COLUMNS = "'image_name item_id evaluation_status'"
 ONE_QUERY_LESS = "query: 3 .* 3 images, expected 3 .* 4"
 OTHER_COUNTS = {
     ONE_QUERY_LESS: {"query": (3, 4)},

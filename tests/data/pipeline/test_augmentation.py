@@ -29,7 +29,6 @@ NEEDED = {
 FIXED = ("auto_contrast", "equalization")  # draw nothing
 PIXELS = np.random.default_rng(0).integers(0, 256, (12, 20, 20, 3), np.uint8)
 IMAGES = ArrayImages(PIXELS, np.arange(12) % 3, list("abc"))
-GREY = ArrayImages(PIXELS[..., :1], np.arange(12) % 3, list("abc"))
 
 
 def layers(*names):

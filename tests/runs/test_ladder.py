@@ -97,7 +97,7 @@ def test_a_ladder_that_was_stopped_continues(photographs, capsys, monkeypatch, w
     with pytest.warns(UserWarning, match="so this run goes to runs/my_images-0-2"):
         beside = Ladder.at("runs/my_images-0", others, splits, or_beside=True)
     assert beside.path.name == "my_images-0-2"
-    with pytest.raises(FileNotFoundError, match="no ladder"):
+    with pytest.raises(FileNotFoundError, match="not a ladder"):
         Ladder("my_images")
 
 

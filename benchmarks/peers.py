@@ -84,14 +84,6 @@ def embed_best(folder, out):
     np.save(out, embedded(network, dataset, 2, torch.channels_last))
 
 
-def embed_compiled(folder, out):
-    """The same with a compiled network."""
-    steps = [v2.Resize((SIDE, SIDE)), v2.ToDtype(torch.float32, True), v2.Normalize(MEAN, STD)]
-    network = torch.compile(Network().eval().to(memory_format=torch.channels_last))
-    dataset = Decoded(folder, v2.Compose(steps))
-    np.save(out, embedded(network, dataset, 2, torch.channels_last))
-
-
 def train(folder, classes, steps, frozen=False):
     """The usual loop of pytorch-metric-learning; seconds of a step after the first three."""
     from pytorch_metric_learning import losses, samplers

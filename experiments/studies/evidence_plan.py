@@ -269,8 +269,8 @@ def branch_rows():
         "dense": dense,
         "gap": [plain, *alone],
     }
-    pooled_last = "--embedding.position=after_pooling"
-    return crossed("branches", {"ms": [pooled_last]}, options)
+    common = ["--embedding.position=after_pooling", "--training.learning_rate=1e-3"]
+    return crossed("branches", {"ms": common}, options)
 
 
 CHARACTERS = (HERE / "omniglot_ccp.yaml",)

@@ -1,6 +1,6 @@
 """The bound of the generalisation error by the covering radius (thesis, Props. 3.2.1 and 3.2.2).
 
-The networks to the plane of `ccp_geometry` train on 1198 handwritten digits with 1 to 8 proxies a
+The networks to the plane of `ccp_geometry` train on 1198 handwritten digits with 1 or 4 proxies a
 class, in a single problem and with CCP. The loss is the one of Lemma 3.2.1 with α = β = 0.5:
 distances of positive pairs, and what negative pairs lack to a distance of 1. It is 1-Lipschitz in
 each embedding, so in the plane ζ is 1. The other 599 digits are a sample of the population.

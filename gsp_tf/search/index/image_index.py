@@ -139,7 +139,7 @@ class Index:
 
     def _selected(self, excluded, where):
         """What selects the ids to search, `None` for all, and how many it leaves out."""
-        if where is None and not len(excluded):
+        if where is None and not np.size(excluded):
             return None, 0
         excluded = np.unique(integers(excluded, "excluded"))
         self._rows(excluded)

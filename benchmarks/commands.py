@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from measure import rounds
-from pipeline import write_photographs
+from pipeline import photographs
 from results import Ratio, Table, main
 
 from gsp_tf import backbones
@@ -44,15 +44,9 @@ FORMATS = "saved_model", "onnx", "litert", "keras"
 
 def photographs_in(folder, count):
     """A folder with classes of `count` photographs, and the photographs."""
-    classes = Path(folder, "photographs")
-    given = os.environ.get("PHOTOGRAPHS")
-    if given is None:
-        files = [(f"{n % CLASSES}", p) for n, p in enumerate(write_photographs(folder, count))]
-    else:
-        found = sorted(Path(given).glob("*/*.jpg"))
-        files = [(path.parent.name, path) for path in found[:: max(1, len(found) // count)]]
-    paths = []
-    for name, path in files[:count]:
+    classes, paths = Path(folder, "photographs"), []
+    for number, path in enumerate(photographs(folder, count)):
+        name = path.parent.name if "PHOTOGRAPHS" in os.environ else f"{number % CLASSES}"
         paths.append(classes / name / path.name)
         paths[-1].parent.mkdir(parents=True, exist_ok=True)
         paths[-1].symlink_to(path)

@@ -17,8 +17,10 @@ from pathlib import Path
 
 import faiss
 import numpy as np
+from losses import SOP_CLASSES, batch, memory_functions
+from measure import medians
 from PIL import Image
-from pipeline import write_photographs
+from pipeline import photographs
 from results import Ratio, Table, main
 
 from gsp_tf.recipe import load_recipe
@@ -34,18 +36,11 @@ MEGAPIXELS = 4000, 3000
 
 def photographs_in(folder, count):
     """A folder of 32 classes with `count` photographs in all, and their paths."""
-    given = os.environ.get("PHOTOGRAPHS")
-    if given:
-        found = sorted(Path(given).glob("*/*.jpg"))
-        files = found[:: max(1, len(found) // count)][:count]
-    else:
-        files = write_photographs(folder, count)
-    target = Path(folder, "photographs")
-    paths = []
+    files, target, paths = photographs(folder, count), Path(folder, "photographs"), []
     for number, path in enumerate(files):
         paths.append(target / f"{number * CLASSES // len(files):02}" / f"{number:05}.jpg")
         paths[-1].parent.mkdir(parents=True, exist_ok=True)
-        paths[-1].write_bytes(Path(path).read_bytes())
+        shutil.copyfile(path, paths[-1])
     return target, paths
 
 
@@ -88,7 +83,7 @@ def run_side(program, folder):
     return float(printed[1]) if printed else taken, used.ru_maxrss / 2**20
 
 
-def train(folder, classes, steps, *frozen):
+def train(folder, steps, frozen=False):
     """Prints the seconds of a step of multi-similarity training, after the first three."""
     import keras
 
@@ -124,9 +119,9 @@ def train(folder, classes, steps, *frozen):
     print("seconds", np.diff(Times.ends)[2:].mean())
 
 
-def train_frozen(folder, classes, steps):
+def train_frozen(folder, steps):
     """The same with kept features of the lower part."""
-    train(folder, classes, steps, "frozen")
+    train(folder, steps, frozen=True)
 
 
 def decode_and_forward(folder):
@@ -141,46 +136,25 @@ def decode_and_forward(folder):
 
     paths = sorted(map(str, Path(folder).glob("*/*")))
     network = backbones.create(NETWORK, (SIDE, SIDE, 3), weights=backbones.pretrained(NETWORK)[0])
-    forward = tf.function(lambda x: tf.reduce_mean(network(x, training=False), (1, 2)))
+    any_number = [tf.TensorSpec((None, SIDE, SIDE, 3))]
+    forward = tf.function(lambda x: tf.reduce_mean(network(x, training=False), (1, 2)), any_number)
     batches = tf.data.Dataset.from_tensor_slices(paths).map(image, tf.data.AUTOTUNE).batch(BATCH)
     kept = next(iter(batches))
     forward(kept)
     started = time.perf_counter()
     for _ in batches.prefetch(2):
         pass
-    for _ in range(len(paths) // BATCH):
-        forward(kept).numpy()
+    for start in range(0, len(paths), BATCH):
+        forward(kept[: len(paths) - start]).numpy()
     print("seconds", time.perf_counter() - started)
 
 
-def memory_step(size, batch):
-    """Prints the seconds of a step with a full memory, in graph mode."""
-    import tensorflow as tf
-
-    from gsp_tf import losses
-
-    size, batch = int(size), int(batch)
-    loss = losses.CrossBatchMemory(losses.ContrastiveLoss(negative_margin=0.5), size)
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 100, size + batch)
-    vectors = rng.normal(size=(size + batch, 128)).astype("float32")
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    @tf.function
-    def step(labels, vectors):
-        with tf.GradientTape() as tape:
-            tape.watch(vectors)
-            value = loss(labels, vectors)
-        return tape.gradient(value, vectors)
-
-    times = []
-    parts = [slice(start, start + batch) for start in range(0, size, batch)]
-    for part in parts + 30 * [slice(size, size + batch)]:
-        given = tf.constant(labels[part]), tf.constant(vectors[part])
-        started = time.perf_counter()
-        step(*given).numpy()
-        times.append(time.perf_counter() - started)
-    print("seconds", np.median(times[len(parts) :]))
+def memory_step(size, batch_size):
+    """Prints the seconds of a step with a full memory and a new batch, in graph mode."""
+    size, batch_size = int(size), int(batch_size)
+    step = memory_functions(["ContrastiveLoss"], batch_size, size, jit_compile=False)
+    times = medians(step, lambda number: batch(batch_size, SOP_CLASSES, seed=2 + number), 30)
+    print("seconds", times["ContrastiveLoss"] / 1e3)
 
 
 def queries(count, dim, number):
@@ -208,22 +182,22 @@ def queries(count, dim, number):
 
 def sides_of(folder, count):
     """Jobs: their names, our program, the programs of peers, and the ratios to reach."""
-    photographs, paths = photographs_in(folder, count)
+    classes, paths = photographs_in(folder, count)
     large = enlarged(paths[: count // 10], Path(folder, "large"))
     vectors, out = Path(folder, "vectors.npy"), Path(folder, "out")
-    run_side(ours("embed", NETWORK, photographs, "--out", folder / "known"), folder)
+    run_side(ours("embed", NETWORK, classes, "--out", folder / "known"), folder)
     run_side(ours("index", folder / "known", "--out", folder / "index"), folder)
-    run_side(peer("embed_best", photographs, vectors), folder)
+    run_side(peer("embed_best", classes, vectors), folder)
     embed = {"eager": "embed", "channels last": "embed_best"}
     for name, images in (
-        (f"embed {count:,} photographs", photographs),
+        (f"embed {count:,} photographs", classes),
         (f"embed {count // 10:,} photographs of 12 megapixels", large),
     ):
         peers = {key: peer(function, images, vectors) for key, function in embed.items()}
         peers["decoding and passes alone"] = here("decode_and_forward", images)
         targets = {"eager": 3.5, "channels last": 1.3, "decoding and passes alone": 0.9}
         yield name, ours("embed", NETWORK, images, "--out", out), peers, targets
-    given = photographs, CLASSES, STEPS
+    given = classes, STEPS
     name = "pytorch-metric-learning"
     for job, function, target in (
         ("training step, whole network", "train", 1.2),
@@ -239,8 +213,8 @@ def sides_of(folder, count):
         theirs = {name: peer("search", references, *paths[:number])}
         yield f"search {number:,} of {count:,}", mine, theirs, {name: None}
     name = "imagededup"
-    mine = ours("dedup", photographs, "--run", NETWORK, "--out", out)
-    theirs = {name: peer("duplicates", photographs, Path(folder, "duplicates.json"))}
+    mine = ours("dedup", classes, "--run", NETWORK, "--out", out)
+    theirs = {name: peer("duplicates", classes, Path(folder, "duplicates.json"))}
     yield f"duplicates among {count:,} photographs", mine, theirs, {name: 1.5}
 
 

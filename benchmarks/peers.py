@@ -18,6 +18,7 @@ from torchvision import io, transforms
 from torchvision.transforms import v2
 
 SIDE, BATCH = 224, 64
+CLASSES = 11_318  # of Stanford Online Products
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 AS_TENSOR = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
 CENTRAL = transforms.Compose([transforms.Resize((SIDE, SIDE)), *AS_TENSOR])
@@ -41,8 +42,8 @@ class Network(torch.nn.Module):
 class Photographs(torch.utils.data.Dataset):
     """Photographs that Pillow decodes, of the folders of classes in a folder."""
 
-    def __init__(self, folder, transform, classes=None):
-        folders = sorted(path for path in Path(folder).iterdir() if path.is_dir())[:classes]
+    def __init__(self, folder, transform):
+        folders = sorted(Path(folder).iterdir())
         self.files = [(p, n) for n, each in enumerate(folders) for p in sorted(each.iterdir())]
         self.labels, self.transform = [label for _, label in self.files], transform
 
@@ -64,31 +65,31 @@ class Decoded(Photographs):
 
 
 @torch.inference_mode()
-def embedded(network, dataset, workers, layout=torch.contiguous_format):
+def embedded(network, dataset, layout=torch.contiguous_format):
     """Vectors of all photographs."""
-    loader = torch.utils.data.DataLoader(dataset, BATCH, num_workers=workers)
+    loader = torch.utils.data.DataLoader(dataset, BATCH, num_workers=2)
     return np.concatenate([network(x.to(memory_format=layout)).numpy() for x, _ in loader])
 
 
 def embed(folder, out):
     """As most programs do it."""
     network = Network().eval()
-    np.save(out, embedded(network, Photographs(folder, CENTRAL), workers=2))
+    np.save(out, embedded(network, Photographs(folder, CENTRAL)))
 
 
 def embed_best(folder, out):
-    """With channels last, the decoder of torchvision, and no workers that take cores."""
+    """With channels last and the decoder of torchvision."""
     steps = [v2.Resize((SIDE, SIDE)), v2.ToDtype(torch.float32, True), v2.Normalize(MEAN, STD)]
     network = Network().eval().to(memory_format=torch.channels_last)
     dataset = Decoded(folder, v2.Compose(steps))
-    np.save(out, embedded(network, dataset, 2, torch.channels_last))
+    np.save(out, embedded(network, dataset, torch.channels_last))
 
 
-def train(folder, classes, steps, frozen=False):
+def train(folder, steps, frozen=False):
     """The usual loop of pytorch-metric-learning; seconds of a step after the first three."""
     from pytorch_metric_learning import losses, samplers
 
-    dataset = Photographs(folder, CROPPED, int(classes))
+    dataset = Photographs(folder, CROPPED)
     network = Network().train()
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
@@ -111,9 +112,9 @@ def train(folder, classes, steps, frozen=False):
     print("seconds", np.diff(times)[2:].mean())
 
 
-def train_frozen(folder, classes, steps):
+def train_frozen(folder, steps):
     """The same with the lower part of the network frozen."""
-    train(folder, classes, steps, frozen=True)
+    train(folder, steps, frozen=True)
 
 
 def search(vectors, *queries):
@@ -139,23 +140,21 @@ def duplicates(folder, out):
 
 
 def memory_step(size, batch):
-    """Seconds of a step with a memory of `size` unit vectors of 128 dimensions."""
+    """Seconds of a step with a full memory of `size` vectors of 128 dimensions and a new batch."""
     from pytorch_metric_learning import losses
 
     size, batch = int(size), int(batch)
     generator = torch.Generator().manual_seed(0)
     loss = losses.CrossBatchMemory(losses.ContrastiveLoss(neg_margin=0.5), 128, size)
-    labels = torch.randint(100, (size + batch,), generator=generator)
-    vectors = torch.nn.functional.normalize(torch.randn(size + batch, 128, generator=generator))
-    for start in range(0, size, batch):
-        loss(vectors[start : start + batch], labels[start : start + batch])
     times = []
-    for _ in range(30):
-        vector = vectors[-batch:].clone().requires_grad_()
+    for _ in range(size // batch + 30):
+        labels = torch.randint(CLASSES, (batch,), generator=generator)
+        vectors = torch.nn.functional.normalize(torch.randn(batch, 128, generator=generator))
+        vectors.requires_grad_()
         started = time.perf_counter()
-        loss(vector, labels[-batch:]).backward()
+        loss(vectors, labels).backward()
         times.append(time.perf_counter() - started)
-    print("seconds", np.median(times))
+    print("seconds", np.median(times[-30:]))
 
 
 if __name__ == "__main__":

@@ -129,11 +129,11 @@ def throughputs(sizes):
     return Table(f"Embedding on one core, {max(sizes.dims)} dimensions", columns, rows, note)
 
 
-def vectors(dim, sizes):
+def vectors(dim, count):
     """Unit vectors around random directions, in random order."""
     rng = np.random.default_rng(0)
-    centres = rng.standard_normal((max(1, sizes.vectors // CLUSTER_SIZE), dim), np.float32)
-    values = centres[rng.integers(0, len(centres), sizes.vectors)]
+    centres = rng.standard_normal((max(1, count // CLUSTER_SIZE), dim), np.float32)
+    values = centres[rng.integers(0, len(centres), count)]
     values += NOISE * rng.standard_normal(values.shape, np.float32)
     return values / np.linalg.norm(values, axis=1, keepdims=True)
 
@@ -141,7 +141,7 @@ def vectors(dim, sizes):
 def build(kind, dim, sizes, path):
     """Costs of an index in a file."""
     on_one_core()
-    values, ids = vectors(dim, sizes), np.arange(sizes.vectors)
+    values, ids = vectors(dim, sizes.vectors), np.arange(sizes.vectors)
     index = VectorIndex.new(kind, dim, len(values), faiss.METRIC_L2).index
     rng = np.random.default_rng(0)
     lists = 0 if kind == "exact" else index.nlist
@@ -238,7 +238,7 @@ def files(sizes):
     """Bytes per vector in Parquet."""
     rows, count = [], 256 if sizes is QUICK else 4096
     for dim in sizes.dims:
-        values = vectors(dim, sizes)[:count]
+        values = vectors(dim, sizes.vectors)[:count]
         paths = [f"/collection/{number // 1000:06}/{number:012}.jpg" for number in range(count)]
         with tempfile.TemporaryDirectory() as folder:
             written = EmbeddingsFolder(folder)

@@ -74,11 +74,10 @@ def corrected_scores(
     # Both come back best first, equal ones by row.
     is_l2 = metric == faiss.METRIC_L2
     if is_l2:
-        is_near = scores < _NEAR * np.einsum("nd,nd->n", queries, queries)[:, None]
+        is_near = scores < _NEAR * np.vecdot(queries, queries)[:, None]
     else:
         is_near = scores > 1 - _NEAR
-    is_near &= rows >= 0
-    of, places = np.nonzero(is_near)
+    of, places = np.nonzero(is_near & (rows >= 0))
     if not len(of):
         return scores, rows
     scores = scores.copy()

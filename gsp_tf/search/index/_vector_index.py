@@ -337,9 +337,10 @@ class VectorIndex:
 
     def _found(self, queries, k, selector, everything):
         """Scores and ids by the index alone."""
-        index, kept = self.index, _inner(self.index)
+        index = self.index
         if selector is None and not everything:
             return index.search(queries, k)
+        kept = _inner(index)
         if isinstance(kept, faiss.IndexIVF):
             lists = kept.nlist if everything else kept.nprobe
             return kept.search(

@@ -6,7 +6,6 @@ folder in the environment variable PHOTOGRAPHS, which has a subfolder for each c
 two photographs. The network is EfficientNet-Lite0 with its weights, at 224 pixels.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -70,18 +69,28 @@ def peer(function, *arguments):
     return [str(PEERS), str(HERE / "peers.py"), function, *map(str, arguments)]
 
 
+# A process counts the memory of the one that starts it until its own program begins: a small one
+# starts each program, and prints what it took.
+STARTER = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:]).returncode
+print("peak", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20)
+sys.exit(code)
+"""
+
+
 def run_side(program, folder):
     """Seconds that a program prints, or takes, and the peak GiB of its largest process."""
     started = time.perf_counter()
-    out = Path(folder, "output")
-    with out.open("w") as file:
-        process = subprocess.Popen(program, stdout=file, stderr=subprocess.STDOUT, cwd=folder)
-        _, status, used = os.wait4(process.pid, 0)
-    taken, text = time.perf_counter() - started, out.read_text()
-    if status:
-        raise SystemExit(f"{' '.join(program)} failed:\n{text[-3000:]}")
+    program = [sys.executable, "-S", "-c", STARTER, *program]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.run(program, cwd=folder, **options)
+    taken, text = time.perf_counter() - started, process.stdout
+    if process.returncode:
+        raise SystemExit(f"{' '.join(program[4:])} failed:\n{text[-3000:]}")
     printed = re.search(r"^seconds (\S+)$", text, re.MULTILINE)
-    return float(printed[1]) if printed else taken, used.ru_maxrss / 2**20
+    peak = re.findall(r"^peak (\S+)$", text, re.MULTILINE)[-1]
+    return float(printed[1]) if printed else taken, float(peak)
 
 
 def train(folder, steps, frozen=False):

@@ -301,11 +301,13 @@ def _label_tensor(images: ImageSet) -> Tensor:
 
 
 def with_options(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
-    """Batches in their order, some ahead, with one thread an operation."""
+    """Batches in their order, two ahead, with one thread an operation."""
     options = tf.data.Options()
     options.deterministic = True
+    # An iterator that is deleted waits for the thread that tunes, which may sleep for seconds.
+    options.autotune.enabled = False
     options.threading.max_intra_op_parallelism = 1
-    return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
+    return dataset.prefetch(2).with_options(options)
 
 
 def as_arrays(images: ImageSet, size: int) -> ArrayImages:

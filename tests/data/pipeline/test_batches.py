@@ -182,6 +182,12 @@ def test_evaluation_of_chosen_images_keeps_their_order():
     np.testing.assert_array_equal(labels, [1, 0, 1])
 
 
+def test_no_thread_tunes_the_pipelines():
+    """An iterator that is deleted waits for such a thread, which may sleep for seconds."""
+    for dataset in training_dataset(noise(), 8, 2, 3, seed=0), evaluation_dataset(noise(), 8, 4):
+        assert dataset.options().autotune.enabled is False
+
+
 def test_batches_are_drawn_one_after_the_other(monkeypatch):
     asked = []
 

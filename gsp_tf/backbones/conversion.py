@@ -8,8 +8,6 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from gsp_tf._console import to_install
 from gsp_tf._files import replacing
@@ -31,6 +29,13 @@ def _read_state_dict(path: Path) -> dict[str, np.ndarray]:
 
 
 def _of_safetensors(path):
+    try:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+    except ImportError as error:
+        raise ImportError(
+            f"safetensors reads {path}, and it is not installed: pip install safetensors."
+        ) from error
     try:
         return load_file(path)
     except SafetensorError as error:

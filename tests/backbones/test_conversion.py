@@ -217,6 +217,9 @@ def test_pytorch_reads_its_own_files_alone(tmp_path, state, monkeypatch):
         convert_weights(path, "bn_inception", tmp_path / "a.weights.h5")
     path = write_safetensors(tmp_path / "a.safetensors", state)
     assert convert_weights(path, "bn_inception", tmp_path / "a.weights.h5").num_tensors
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(ImportError, match=r"a.safetensors, .* pip install safetensors"):
+        convert_weights(path, "bn_inception", tmp_path / "b.weights.h5")
 
 
 def test_arguments(tmp_path):

@@ -82,8 +82,10 @@ def test_the_sdist_holds_what_a_reader_wants(sdist):
 
 def test_one_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)[1]
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    newest, date = re.search(r"^## (\S+) \((\S+)\)$", changes, re.M).groups()
     assert citation["version"] == newest == gsp_tf.__version__
+    assert str(citation["date-released"]) == date
     assert PROJECT["project"]["dynamic"] == ["version"]
     assert PROJECT["tool"]["hatch"]["version"]["path"] == "gsp_tf/_version.py"
 

@@ -8,17 +8,20 @@
 # `make reference-programs` what programs of papers compute, there too, and
 # `make reference-similarity` what TensorFlow Similarity computes, in .venv-similarity.
 # `make reference-signatures` lists the public classes of the libraries that people come from.
-# `make package` builds the wheel and the sdist in dist/, checks both, and uses the wheel alone, on
-# each of PYTHONS. `make test-oldest` runs all tests with the oldest versions that pyproject.toml allows.
+# `make package` builds the wheel and the sdist of the last commit in dist/, checks both, and uses the
+# wheel alone, on each of PYTHONS. `make test-oldest` runs all tests with the oldest versions that pyproject.toml allows.
 # `make check-addons` compares the losses with TensorFlow Addons', which runs in .venv-addons.
 PYTHON ?= python3
 VENV := .venv
 INSTALLED := $(VENV)/.installed
 COMPLETE := $(VENV)/.complete
 
-PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist worksteal
+PYTEST := -m pytest -n 2 --dist worksteal
 GROUPS_OF_TESTS := "tests/losses tests/search" "tests/layers tests/ops tests/papers tests/training" \
 	"tests/runs" "$(addprefix --ignore=tests/,losses search layers ops papers training runs)"
+define all_groups
+	failed=0; for folders in $(GROUPS_OF_TESTS); do $(1)/bin/python $(PYTEST) $$folders || failed=1; done; exit $$failed
+endef
 ON_EVERY_BACKEND := tests/ops tests/layers tests/losses \
 	tests/training/test_fits_on_backends.py tests/training/test_health.py tests/training/test_chunks.py \
 	tests/training/test_saved_learners.py \
@@ -42,8 +45,8 @@ PYTHONS ?= $(PYTHON)
 OLDEST := .venv-oldest
 LIBRARIES := pytorch-metric-learning==2.9.0 tensorflow-similarity==0.17.1 tensorflow-addons==0.23.0
 
-# TensorFlow keeps what it compiles until its process ends, so that `make test` runs groups of folders
-# one after the other. A worker has one core. Python keeps what it compiles, and pytest the tests that it rewrites.
+# TensorFlow keeps what it compiles until its process ends, so that groups of folders run one after the
+# other. A worker has one core. Python keeps what it compiles, and pytest the tests that it rewrites.
 test test-torch test-jax test-oldest: export OMP_NUM_THREADS ?= 1
 test test-torch test-jax test-oldest: export TF_NUM_INTRAOP_THREADS ?= 1
 test test-torch test-jax test-oldest: export PYTHONDONTWRITEBYTECODE =
@@ -57,13 +60,13 @@ demo: $(INSTALLED)
 test: $(COMPLETE)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	failed=0; for folders in $(GROUPS_OF_TESTS); do $(PYTEST) $$folders || failed=1; done; exit $$failed
-
-test-torch test-jax: test-%: $(COMPLETE)
-	KERAS_BACKEND=$* $(PYTEST) $(ON_EVERY_BACKEND)
+	$(call all_groups,$(VENV))
 
 test-oldest: $(OLDEST)/.installed
-	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal
+	$(call all_groups,$(OLDEST))
+
+test-torch test-jax: test-%: $(COMPLETE)
+	KERAS_BACKEND=$* $(VENV)/bin/python $(PYTEST) $(ON_EVERY_BACKEND)
 
 $(OLDEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv --clear $(OLDEST)
@@ -80,8 +83,10 @@ docs: $(COMPLETE)
 	$(VENV)/bin/python -m mkdocs build --strict
 
 package: $(PACKAGE)/.installed
-	rm -rf dist
-	$(PACKAGE)/bin/python -m build
+	rm -rf dist build/committed
+	mkdir -p build/committed
+	git archive HEAD | tar --extract --directory build/committed
+	$(PACKAGE)/bin/python -m build --outdir dist build/committed
 	$(PACKAGE)/bin/python -m twine check --strict dist/*
 	$(PACKAGE)/bin/python -m readme_renderer README.md -o /dev/null  # twine passes what fails here
 	for python in $(PYTHONS); do tools/try_wheel.sh $$python dist/*.whl $(WHEEL) || exit 1; done

@@ -38,12 +38,12 @@ def _run(arguments, interruption):
     from gsp_tf._refusals import readable
     from gsp_tf.commands import COMMANDS
 
-    parser, parsers = _parser()
+    typed = next((argument for argument in arguments if argument in COMMANDS), None)
+    parser, of_command = _parsers(typed)
     try:
         options = parser.parse_args(arguments, defaults=False)
     except (ArgumentError, UnicodeDecodeError) as error:
-        command = parsers.get(arguments[0], parser) if arguments else parser
-        return _refuse(readable(str(error), command, is_typed=True))
+        return _refuse(readable(str(error), of_command or parser, is_typed=True))
     name = options.subcommand
     try:
         with interruption.raising(), warnings.catch_warnings():
@@ -83,8 +83,11 @@ def _refuse(error):
 
 
 @functools.cache
-def _parser():
-    """The main parser, and the commands' parsers by name."""
+def _parsers(typed):
+    """The main parser, and that of the command that was typed, if there is one.
+
+    Of the other commands only the names and summaries are needed, and their parsers stay empty.
+    """
     from jsonargparse import ArgumentParser
 
     from gsp_tf._version import __version__
@@ -104,11 +107,11 @@ def _parser():
     subcommands = parser.add_subcommands(
         required=True, metavar="", title="commands", description="COMMAND --help says more."
     )
-    parsers = {name: command_parser(name, function) for name, function in COMMANDS.items()}
+    of_command = command_parser(typed, COMMANDS[typed]) if typed else None
     for name, function in COMMANDS.items():
-        summary = function.__doc__.splitlines()[0]
-        subcommands.add_subcommand(name, parsers[name], help=summary)
-    return parser, parsers
+        of_name = of_command if name == typed else ArgumentParser()
+        subcommands.add_subcommand(name, of_name, help=function.__doc__.splitlines()[0])
+    return parser, of_command
 
 
 class _Interruption:

@@ -43,7 +43,7 @@ def own_options():
 @pytest.mark.parametrize(("command", "option", "kind"), own_options())
 def test_an_option_refuses_numbers_out_of_range(command, option, kind, monkeypatch, capsys):
     assert hasattr(kind, "_restrictions")
-    cli._parser()
+    cli._parsers(command)
     monkeypatch.setitem(COMMANDS, command, lambda **_: pytest.fail("The command started."))
     largest = max(bound for _, bound in kind._restrictions)
     beyond = ["nan", ".nan", "inf", "-.inf", "1e39", "-1", "many", "1" * 5000]

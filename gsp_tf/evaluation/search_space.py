@@ -73,8 +73,8 @@ def corrected_scores(
     # product have length 1. `vectors_of` gives those of rows; a row is -1 where nothing was found.
     # Both come back best first, equal ones by row.
     is_l2 = metric == faiss.METRIC_L2
-    near = _NEAR * np.vecdot(queries, queries)[:, None] if is_l2 else 1 - _NEAR
-    of, places = np.nonzero(((scores < near) if is_l2 else (scores > near)) & (rows >= 0))
+    bound = _NEAR * np.vecdot(queries, queries)[:, None] if is_l2 else 1 - _NEAR
+    of, places = np.nonzero(((scores < bound) if is_l2 else (scores > bound)) & (rows >= 0))
     if not len(of):
         return scores, rows
     scores = scores.copy()

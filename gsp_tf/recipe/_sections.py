@@ -699,7 +699,7 @@ class EvaluationRecipe(Section, path="evaluation"):
 
     recall_at: tuple[Count, ...] = (1, 2, 4, 8)
     clustering: bool = False
-    batch_size: Size = 128
+    batch_size: Size = 32
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def pretrained_run(network: str, runs: PathLike = "runs") -> Path:
     recipe = resolved(frozen_recipe(_recipe_of(network)))
     folder = RunFolder(Path(runs, re.sub(r"[^\w.-]+", "-", recipe.name)))
     if folder.recipe_path.is_file():
-        if folder.recipe() != recipe:
+        if replace(folder.recipe(), evaluation=recipe.evaluation) != recipe:
             raise FileExistsError(
                 f"{folder.path} is another run than {network} as it is. Rename or remove it."
             )

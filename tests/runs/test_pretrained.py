@@ -19,6 +19,7 @@ from gsp_tf import backbones
 from gsp_tf.cli import main
 from gsp_tf.data import load_folder
 from gsp_tf.evaluation import ranking_metrics
+from gsp_tf.recipe import EvaluationRecipe
 from gsp_tf.runs import Run, RunFolder, _inputs, evaluation_batches, frozen, pretrained_run
 from gsp_tf.runs._evaluation import embed_test_images, kept_embeddings
 from gsp_tf.search import EmbeddingsFolder, Index, RunModel
@@ -126,6 +127,8 @@ def test_a_recipe_file_and_a_preset_name_a_network(networks):
     assert RunModel("runs/tall").dim == 8
     write_preset("ViT", "vit")
     path = pretrained_run("hub:vit")
+    recipe = RunFolder(path).recipe()
+    RunFolder(path).write_recipe(replace(recipe, evaluation=EvaluationRecipe(batch_size=7)))
     assert path == pretrained_run("hub:vit") and path.name == "hub-vit"
     assert RunModel(path).dim == 16
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from chromium import chromium
 
 import gsp_tf
 
@@ -74,6 +75,27 @@ def test_every_public_name_is_documented(references, site, package):
     places = set().union(*(references[page].places for page in pages))
     names = {f"gsp_tf.{package}.{name}" for name in getattr(gsp_tf, package).__all__}
     assert names and names <= places
+
+
+def test_methods_of_private_bases_are_documented(references, site):
+    for page, method in (
+        ("layers", "layers.GeneralizedSumPooling.pooling_weights"),
+        ("layers", "layers.GeneralizedSumPooling.adapt"),
+        ("layers", "layers.AttentiveGrouping.attention_maps"),
+        ("losses/views", "losses.VICRegLoss.views"),
+        ("search", "search.Thresholds.read"),
+    ):
+        assert f"gsp_tf.{method}" in references[site / f"api/{page}.html"].places, method
+
+
+def test_the_search_works_from_the_disk(site):
+    with chromium() as browser:
+        page = browser.new_page()
+        page.goto((site / "index.html").as_uri())
+        page.click(".md-search__input")
+        page.keyboard.type("ProxyAnchorLoss")
+        found = page.wait_for_selector(".md-search-result__link", state="attached")
+        assert found.get_attribute("href").endswith("api/losses/proxies.html")
 
 
 def test_notebooks_are_pages_with_their_pictures_and_formulas(site):

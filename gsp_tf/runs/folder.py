@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import functools
 import io
 import itertools
 import shutil
@@ -126,8 +127,7 @@ class RunFolder:
     def recipe(self) -> Recipe:
         """The resolved recipe; one without a checksum was edited, and is taken as it is."""
         self.require(self.recipe_path)
-        read_sealed_text(self.recipe_path)
-        return load_recipe(self.recipe_path, resolve=False)
+        return _recipe_of(self.recipe_path, read_sealed_text(self.recipe_path))
 
     def write_recipe(self, recipe: Recipe):
         """Write `recipe.yaml`."""
@@ -265,3 +265,9 @@ class RunFolder:
         with replacing(self.metrics_path) as temporary:
             temporary.write_bytes(sealed_json({**kept, **entries}))
             yield
+
+
+@functools.lru_cache
+def _recipe_of(path, text):
+    """The recipe in a file with this text. A command asks for the same one many times."""
+    return load_recipe(path, resolve=False)

@@ -185,6 +185,8 @@ def inference(embedder: keras.Model) -> Callable[[Tensor], Tensor]:
 
     def of_any_batch(images):
         images = tree.map_structure(tf.convert_to_tensor, images)
+        if tf.config.functions_run_eagerly():
+            return forward(images)
         batches = tree.map_structure(lambda x: tf.TensorSpec((None, *x.shape[1:]), x.dtype), images)
         return forward.get_concrete_function(batches)(images)
 

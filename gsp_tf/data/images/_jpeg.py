@@ -30,6 +30,15 @@ def is_upright_jpeg(contents: Tensor) -> Tensor:
     If not, Pillow must read it: it may have another format, an orientation in EXIF, CMYK pixels or
     more than `MAX_PIXELS`, or be cut off.
     """
+    return _is_upright()(contents)
+
+
+@functools.cache
+def _is_upright():
+    return _traced(_is_upright_jpeg, tf.TensorSpec((), tf.string))
+
+
+def _is_upright_jpeg(contents):
     starts = tf.strings.substr(contents, 0, 3) == b"\xff\xd8\xff"
     ends = tf.strings.substr(contents, tf.maximum(0, tf.strings.length(contents) - 2), 2)
     is_whole = starts & (ends == b"\xff\xd9")
@@ -52,18 +61,31 @@ def decode_jpeg_window(
     lower resolution averages pixels and takes less time. Without a reduction, the pixels are those
     that Pillow reads, except for the colours at the border of the part.
     """
-    window = tf.convert_to_tensor(choose(tf.io.extract_jpeg_shape(contents)[:2]))
-    side = tf.reduce_min(window[2:])
+    window = choose(tf.io.extract_jpeg_shape(contents)[:2])
+    return _decoder(min_side, channels)(contents, tf.cast(window, tf.int32))
 
-    def decode(ratio):
-        return tf.io.decode_and_crop_jpeg(
-            contents, window // ratio, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE"
-        )
 
-    # The largest ratio that keeps `min_side`.
-    branch = tf.reduce_sum(tf.cast(side >= min_side * tf.constant(_RATIOS[1:]), tf.int32))
-    pixels = tf.switch_case(branch, [functools.partial(decode, ratio) for ratio in _RATIOS])
-    return pixels if channels == 3 else to_grey(pixels)
+@functools.cache
+def _decoder(min_side, channels):
+    def decode_window(contents, window):
+        def decode(ratio):
+            return tf.io.decode_and_crop_jpeg(
+                contents, window // ratio, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE"
+            )
+
+        # The largest ratio that keeps `min_side`.
+        side = tf.reduce_min(window[2:])
+        branch = tf.reduce_sum(tf.cast(side >= min_side * tf.constant(_RATIOS[1:]), tf.int32))
+        pixels = tf.switch_case(branch, [functools.partial(decode, ratio) for ratio in _RATIOS])
+        return pixels if channels == 3 else to_grey(pixels)
+
+    return _traced(decode_window, tf.TensorSpec((), tf.string), tf.TensorSpec((4,), tf.int32))
+
+
+def _traced(function, *specs):
+    """A graph that every pipeline calls: each would take a tenth of a second to trace its own."""
+    with tf.init_scope():
+        return tf.function(function, specs, autograph=False).get_concrete_function()
 
 
 def to_grey(pixels: Tensor) -> Tensor:

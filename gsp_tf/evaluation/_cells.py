@@ -106,7 +106,7 @@ class Cells:
             size = max(1, np.searchsorted(compared, _MOST_COMPARED, "right"))
             vectors = self._vectors(rows[:size])
             ends, _, found = self._index.range_search_preassigned(
-                vectors, wider, cells[:size], None
+                vectors, wider, cells[:size], np.zeros_like(cells[:size], "float32")
             )
             own = np.repeat(rows[:size], np.diff(ends.astype(np.int64)))
             own, found = own[own != found], found[own != found]

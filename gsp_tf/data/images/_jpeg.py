@@ -35,7 +35,7 @@ def is_upright_jpeg(contents: Tensor) -> Tensor:
 
 @functools.cache
 def _is_upright():
-    return _traced(_is_upright_jpeg, tf.TensorSpec((), tf.string))
+    return traced(_is_upright_jpeg, tf.TensorSpec((), tf.string))
 
 
 def _is_upright_jpeg(contents):
@@ -79,11 +79,11 @@ def _decoder(min_side, channels):
         pixels = tf.switch_case(branch, [functools.partial(decode, ratio) for ratio in _RATIOS])
         return pixels if channels == 3 else to_grey(pixels)
 
-    return _traced(decode_window, tf.TensorSpec((), tf.string), tf.TensorSpec((4,), tf.int32))
+    return traced(decode_window, tf.TensorSpec((), tf.string), tf.TensorSpec((4,), tf.int32))
 
 
-def _traced(function, *specs):
-    """A graph that every pipeline calls: each would take a tenth of a second to trace its own."""
+def traced(function: Callable, *specs: "tf.TensorSpec") -> Callable:
+    """The graph of a function, for all pipelines: they would take long to trace it each."""
     with tf.init_scope():
         return tf.function(function, specs, autograph=False).get_concrete_function()
 

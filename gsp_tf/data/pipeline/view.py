@@ -1,6 +1,7 @@
 """What training sees of an image: a part of it, mirrored or not, and changed at random."""
 
 import contextlib
+import functools
 import numbers
 import threading
 from collections.abc import Sequence
@@ -15,12 +16,19 @@ from gsp_tf._keras import check_image_layer, draw_seeds_from
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._names import NOT_AUGMENTATIONS
 from gsp_tf._typing import Tensor
+from gsp_tf.data.images._jpeg import traced
 from gsp_tf.data.images.image_set import ImageSet
 
 _ASPECT_RATIOS = (3 / 4, 4 / 3)
 
 
-def _random_window(size: Tensor, min_area: float, draws: Tensor) -> Tensor:
+@functools.cache
+def _random_window_of(min_area):
+    window = functools.partial(_random_window, min_area)
+    return traced(window, tf.TensorSpec((2,), tf.int32), tf.TensorSpec((4,), tf.float32))
+
+
+def _random_window(min_area, size, draws):
     """A random part of an image; four draws from [0, 1) fix its area, aspect ratio and place."""
     size = tf.cast(size, tf.float32)
     area, aspect, place = tf.split(draws, (1, 1, 2))
@@ -52,13 +60,22 @@ def resize_window(image: Tensor, image_size: int, channels: int) -> Tensor:
 
     Antialiasing is on if more than two pixels become one; otherwise pixels would be skipped.
     """
+    image = tf.ensure_shape(image, (None, None, channels))
+    return _resizer(image_size, channels, image.dtype)(image)
+
+
+@functools.cache
+def _resizer(image_size, channels, dtype):
     size = (image_size, image_size)
-    resized = tf.cond(
-        tf.reduce_max(tf.shape(image)[:2]) > 2 * image_size,
-        lambda: tf.image.resize(image, size, antialias=True),
-        lambda: tf.image.resize(image, size),
-    )
-    return tf.ensure_shape(resized, (*size, channels))
+
+    def resize(image):
+        return tf.cond(
+            tf.reduce_max(tf.shape(image)[:2]) > 2 * image_size,
+            lambda: tf.image.resize(image, size, antialias=True),
+            lambda: tf.image.resize(image, size),
+        )
+
+    return traced(resize, tf.TensorSpec((None, None, channels), dtype))
 
 
 def check_sizes(image_size: int, resize: int | None) -> None:
@@ -136,7 +153,7 @@ class TrainingView:
 
         def choose(size):
             if self.min_crop_area < 1:
-                return _random_window(size, self.min_crop_area, draws[:4])
+                return _random_window_of(self.min_crop_area)(size, draws[:4])
             return central_window(size, self.image_size, self.resize)
 
         window = images.load_window(index, seed, choose, self.image_size)

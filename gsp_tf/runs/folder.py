@@ -1,6 +1,7 @@
 """The files of a run."""
 
 import contextlib
+import copy
 import csv
 import functools
 import io
@@ -127,7 +128,8 @@ class RunFolder:
     def recipe(self) -> Recipe:
         """The resolved recipe; one without a checksum was edited, and is taken as it is."""
         self.require(self.recipe_path)
-        return _recipe_of(self.recipe_path, read_sealed_text(self.recipe_path))
+        recipe = _recipe_of(self.recipe_path, read_sealed_text(self.recipe_path))
+        return copy.deepcopy(recipe)  # its lists and mappings can be changed
 
     def write_recipe(self, recipe: Recipe):
         """Write `recipe.yaml`."""

@@ -1,10 +1,11 @@
-"""The numbers of epochs in `history.csv`: 0 is the untrained model, and training counts from 1."""
+"""Recipes of runs, and the epochs in `history.csv`: 0 is untrained, and training counts from 1."""
 
 import csv
 
 import pytest
 
 from gsp_tf._files import SEAL, UNSEALED, sealed
+from gsp_tf.recipe import ClassRecipe, Recipe
 from gsp_tf.runs import RunFolder
 
 UNTRAINED = {"val_map_at_r": 0.1}
@@ -67,3 +68,12 @@ def test_other_numbers_are_refused_and_not_misread(tmp_path, table):
     for read in (folder.history, lambda: folder.cut_history(1), lambda: folder.add_epoch(3, {})):
         with pytest.raises(ValueError, match="is damaged: row 0 must be the model before"):
             read()
+
+
+def test_a_recipe_that_is_changed_in_memory_leaves_that_of_the_file(tmp_path):
+    written = Recipe("GSP", loss=ClassRecipe("triplet", {"margin": 0.2}))
+    folder = RunFolder.create(tmp_path / "run", written)
+    read = folder.recipe()
+    read.loss.arguments["margin"] = 0.5
+    read.backbone.freeze.append("stem")
+    assert folder.recipe() == RunFolder(folder.path).recipe() == written

@@ -43,7 +43,8 @@ def _run(arguments, interruption):
     try:
         options = parser.parse_args(arguments, defaults=False)
     except (ArgumentError, UnicodeDecodeError) as error:
-        return _refuse(readable(str(error), of_command or parser, is_typed=True))
+        is_first = arguments[:1] == [typed]  # an option before it is not one of the command
+        return _refuse(readable(str(error), of_command if is_first else parser, is_typed=True))
     name = options.subcommand
     try:
         with interruption.raising(), warnings.catch_warnings():

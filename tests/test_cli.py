@@ -66,6 +66,8 @@ def test_answers_without_tensorflow():
         ["train", "--trainin.epochs", "3"],
         ["train", "--training.epoch", "3"],
         ["adapt", "photos", "--los.name", "triplet"],
+        ["--versoin", "train"],
+        ["--run=runs/mine", "train"],
         ["train", "--training.epochs", "many"],
         ["export", "runs/mine"],
         ["embed", "no/such/run", "photos"],
@@ -78,7 +80,7 @@ def test_answers_without_tensorflow():
         ["report", "no/such/run"],
     ]
     codes, out, err = run_lightly(*commands)
-    assert codes == [0] * 8 + [1] * 15
+    assert codes == [0] * 8 + [1] * 17
     assert f"gsp-tf {__version__}" in out
     for line in (
         "A command is missing; gsp-tf --help lists them.",
@@ -86,12 +88,14 @@ def test_answers_without_tensorflow():
         "--trainin.epochs is not an option; did you mean --training.epochs?",
         "--training.epoch is not an option; did you mean --training.epochs?",
         "--los.name is not an option; did you mean --loss.name?",
+        "--versoin is not an option; did you mean --version?",
+        "--run is not an option.",
         "--training.epochs must be an integer from 0 to 2,147,483,647, received many.",
         "Missing: --format.",
     ):
         assert f"gsp-tf: error: {line}" in err
     assert err.count("no/such/run is not a run folder: it has no recipe.yaml") == 7
-    assert len(err.splitlines()) == 16
+    assert len(err.splitlines()) == 18
 
 
 def test_commands_on_runs_embeddings_and_files_work_without_tensorflow(tmp_path):

@@ -13,6 +13,7 @@ from gsp_tf.evaluation.search_space import (
     SearchSpace,
     corrected_scores,
     distances_of_pairs,
+    metric_points,
 )
 
 _FEWEST = 4096  # embeddings that are worth cells
@@ -27,12 +28,13 @@ _MOST_COMPARED = 1 << 23
 class Cells:
     """Embeddings in about 2 √N cells of k-means, each held by the cell with the nearest centre."""
 
-    # Distances of vectors are Euclidean; d of unit vectors is the cosine distance d² / 2.
+    # Distances of vectors are Euclidean; d of `metric_points` is the cosine distance d² / 2.
 
     def __init__(self, embeddings: np.ndarray, metric: Metric, most_cells: int, seed: int):
         self._embeddings, self.metric = embeddings, metric
         self._space = SearchSpace.around(embeddings, metric)
-        count, dim = embeddings.shape
+        self._origin = metric_points(embeddings[:1], metric)
+        count, dim = len(embeddings), self._vectors([0]).shape[1]
         num_cells = 1 if count < _FEWEST else round(2 * count**0.5)
         self._most = min(most_cells, num_cells)
         sample = np.random.default_rng(checked_seed(seed)).permutation(count)[
@@ -40,13 +42,13 @@ class Cells:
         ]
         index = faiss.IndexIVFFlat(faiss.IndexFlatL2(dim), dim, num_cells)
         index.cp.seed, index.cp.min_points_per_centroid = seed % (2**31 - 1) + 1, 1
-        index.train(self._space.vectors(embeddings[np.sort(sample)]))
+        index.train(self._vectors(np.sort(sample)))
         centres = index.quantizer.reconstruct_n(0, num_cells)
         self._apart = np.sqrt(np.maximum(faiss.pairwise_distances(centres, centres), 0))
         self._index = index
         self._cells = np.empty(count, np.int64)
         for rows in self._blocks("Sorting embeddings into cells"):
-            vectors = self._space.vectors(embeddings[rows])
+            vectors = self._vectors(rows)
             self._cells[rows] = index.quantizer.assign(vectors, 1)[:, 0]
             index.add_core(
                 len(vectors),
@@ -117,7 +119,12 @@ class Cells:
             compared = compared[size:] - compared[size - 1]
 
     def _vectors(self, rows):
-        return self._space.vectors(self._embeddings[rows])
+        """The vectors of rows, measured from the first, as products of long ones are inaccurate."""
+        if self.metric == "euclidean":
+            return self._space.vectors(self._embeddings[rows])
+        points = metric_points(self._embeddings[rows], self.metric)
+        points -= self._origin
+        return points.astype(np.float32)
 
     def _radius(self, distance):
         """The distance of vectors that is a distance of the metric."""
@@ -145,7 +152,7 @@ class Cells:
         """Yields, for blocks of rows, the k nearest others and their distances, both `(n, k)`."""
         index, num_cells = self._index, self._index.nlist
         for rows in self._blocks("Searching neighbours"):
-            vectors = self._space.vectors(self._embeddings[rows])
+            vectors = self._vectors(rows)
             index.nprobe = self._most
             squares, found = index.search(vectors, k + 1)
             short = (found < 0).any(axis=1)

@@ -58,6 +58,20 @@ def test_wrong_labels_of_handwritten_digits_are_found(monkeypatch, with_cells):
     assert (suggested == labels[ranked[is_wrong]]).mean() > 0.97
 
 
+def test_nearest_others_through_cells_include_the_far_zero_vectors(monkeypatch):
+    monkeypatch.setattr(_cells, "_FEWEST", 8)
+    embeddings = np.random.default_rng(0).normal(size=(60, 4)).astype("float32")
+    embeddings[[0, 7]] = 0
+    lengths = np.linalg.norm(embeddings.astype("float64"), axis=1, keepdims=True)
+    units = embeddings / np.where(lengths, lengths, 1)
+    expected = 1 - units @ units.T  # a zero vector has similarity 0 to all but its copies
+    expected[np.ix_([0, 7], [0, 7])] = 0
+    ((found, distances),) = _cells.Cells(embeddings, "cosine", 64, 0).nearest(59)
+    np.testing.assert_allclose(distances, np.take_along_axis(expected, found, 1), atol=1e-6)
+    assert (np.diff(distances, axis=1) >= 0).all()
+    assert all(set(row) | {number} == set(range(60)) for number, row in enumerate(found.tolist()))
+
+
 def test_equal_distances_vote_equally_and_a_class_of_one_is_not_judged():
     embeddings = np.r_[np.zeros((6, 2)), [[5.0, 5.0]]]
     votes = label_votes(embeddings, [0, 0, 0, 0, 1, 1, 2], k=3)

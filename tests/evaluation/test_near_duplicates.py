@@ -78,6 +78,17 @@ def test_a_search_of_few_cells_is_exact_or_says_what_it_finds(small_cells):
     assert near_duplicate_groups(embeddings, 1e-4, most_cells=12).recall == 1
 
 
+def test_pairs_of_nearly_equal_directions_are_found(small_cells):
+    noise = 1e-4 * np.random.default_rng(0).normal(size=(600, 8))
+    embeddings = (1 + noise).astype("float32")
+    units = embeddings / np.linalg.norm(embeddings.astype("float64"), axis=1, keepdims=True)
+    distances = cdist(units, units, "sqeuclidean") / 2  # 1 - cos
+    distance = np.partition(distances[np.triu_indices(600, 1)], [199, 200])[199:201].mean()
+    found = near_duplicate_groups(embeddings, distance, "cosine", most_cells=1000)
+    assert found.recall == 1
+    np.testing.assert_array_equal(are_together(found.groups), connected(distances <= distance))
+
+
 def test_planted_pairs_are_found_and_nothing_else():
     rng = np.random.default_rng(1)
     embeddings = rng.normal(size=(6000, 64))

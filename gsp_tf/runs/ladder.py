@@ -153,17 +153,20 @@ class Ladder:
                 self._announce(minutes)
             best = None
             for name in self.recipes:
-                limit = _TimeLimit(minutes, self._seconds())
-                self._is_over = best is not None and limit.is_over()
-                if self._is_over:
+                folder, limit = self._folder(name), _TimeLimit(minutes, self._seconds())
+                added = changes if begun[-1:] == [name] else {}
+                is_left = bool(added) or not folder.is_trained()
+                self._is_over = is_left and best is not None and limit.is_over()
+                if not self._is_over:
+                    self._train(name, best, limit, added)
+                metrics = folder.metrics()
+                pays = "test" in metrics and metrics["best_epoch"] is not None
+                is_first, best = best is None, folder if pays or best is None else best
+                is_stopped = metrics.get("status") == "interrupted"
+                self._is_over |= is_stopped and limit.is_over()
+                if self._is_over or is_stopped or not (pays or is_first):
                     break
-                rung = self._train(name, best, limit, changes if begun[-1:] == [name] else {})
-                self._is_over = limit.is_over()
-                pays = rung.folder.metrics()["best_epoch"] is not None
-                is_first, best = best is None, rung if pays or best is None else best
-                if rung.status == "interrupted" or not (pays or is_first):
-                    break
-            self._promote(best.folder)
+            self._promote(best)
         return self
 
     def _train(self, name, best, limit, changes):
@@ -171,7 +174,7 @@ class Ladder:
         rung = self._run(name)
         folder = rung.folder
         if best is not None and not folder.metrics():
-            rung.recipe = replace(rung.recipe, initial_run=str(best.folder.path))
+            rung.recipe = replace(rung.recipe, initial_run=str(best.path))
         if changes or not folder.is_trained():
             print(f"\n{_TITLES[name].capitalize()}", flush=True)
         before = folder.metrics().get("seconds", 0.0)
@@ -180,7 +183,6 @@ class Ladder:
             rung.evaluate()
             folder.update_metrics(seconds=round(before + limit.seconds, 1))
         keras.backend.clear_session()
-        return rung
 
     def _folder(self, name):
         return RunFolder(self.path / RUNGS / name)

@@ -70,8 +70,13 @@ def test_each_rung_starts_as_the_best_below_and_one_is_kept(photographs, capsys,
     frozen = {of.metrics()["frozen"]["map_at_r"] for of in (*rungs, kept)}
     assert len(frozen) == 1 and "initial run" not in printed
     before = kept.model_path.read_bytes()
-    assert run_command("train", "my_images", *SHORT) == 0  # only shows the result
-    assert kept.model_path.read_bytes() == before
+    assert before != rungs[0].model_path.read_bytes()
+    for status in "finished", "interrupted":  # only shows the result
+        rungs[-1].update_metrics(status=status)
+        assert run_command("train", "my_images", *SHORT, "--minutes", "0") == 0
+        assert kept.model_path.read_bytes() == before
+        is_over = "The time is over" in capsys.readouterr().out
+        assert is_over == (status == "interrupted")
     assert not list(photographs.glob("runs/*-2"))
     assert run_command("evaluate", "runs/my_images-0") == 0
 

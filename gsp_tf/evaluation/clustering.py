@@ -48,8 +48,8 @@ def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) 
     kmeans = KMeans(len(np.unique(labels)), n_init=1, random_state=checked_seed(seed))
     clusters = kmeans.fit_predict(embeddings)
     return {
-        "nmi": normalized_mutual_info_score(labels, clusters, average_method="arithmetic"),
-        "ami": adjusted_mutual_info_score(labels, clusters, average_method="arithmetic"),
+        "nmi": float(normalized_mutual_info_score(labels, clusters)),
+        "ami": float(adjusted_mutual_info_score(labels, clusters)),
         "f1": _pairwise_f1(labels, clusters),
     }
 

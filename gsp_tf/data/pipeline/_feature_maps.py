@@ -14,7 +14,13 @@ from gsp_tf._files import replacing
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data.images.image_set import ImageSet
-from gsp_tf.data.pipeline.batches import BatchPlan, evaluation_dataset, planned, with_options
+from gsp_tf.data.pipeline.batches import (
+    AT_ONCE,
+    BatchPlan,
+    evaluation_dataset,
+    planned,
+    with_options,
+)
 from gsp_tf.data.pipeline.samplers import ClassBalancedSampler
 from gsp_tf.data.pipeline.view import is_mirrored
 
@@ -184,7 +190,7 @@ def training_maps(
     drawn = planned(plan, first_batch)
     drawn = drawn.map(lambda seed, index, label: (index, label, is_mirrored(seed)))
     batches = drawn.batch(plan.size, drop_remainder=True)
-    return with_options(batches.map(prepare, num_parallel_calls=tf.data.AUTOTUNE))
+    return with_options(batches.map(prepare, num_parallel_calls=AT_ONCE))
 
 
 def evaluation_maps(
@@ -197,7 +203,7 @@ def evaluation_maps(
         return _read(maps.read, [indices], maps.shape), labels
 
     rows = tf.data.Dataset.from_tensor_slices((indices, maps.labels[indices].astype(np.int32)))
-    return with_options(rows.batch(batch_size).map(prepare, num_parallel_calls=tf.data.AUTOTUNE))
+    return with_options(rows.batch(batch_size).map(prepare, num_parallel_calls=AT_ONCE))
 
 
 def _read(function, arguments, shape):

@@ -1,5 +1,6 @@
 """Pipelines from image sets to batches, by `tf.data`, which `fit` takes on every backend."""
 
+import os
 from collections.abc import Sequence
 
 import keras
@@ -12,6 +13,9 @@ from gsp_tf.data.images._jpeg import Window
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet
 from gsp_tf.data.pipeline.samplers import ClassBalancedSampler, Sampler, ShuffledSampler
 from gsp_tf.data.pipeline.view import TrainingView, central_window, check_sizes, resize_window
+
+AT_ONCE = os.cpu_count()
+"""Images that a pipeline prepares at the same time; `AUTOTUNE` without its thread ends at 16."""
 
 
 class BatchPlan:
@@ -183,7 +187,7 @@ def _planned_dataset(sets, view, plan, first_batch):
         return view(images, index, seed), label
 
     dataset = planned(plan, first_batch).map(
-        _without_autograph(prepare, sets), num_parallel_calls=tf.data.AUTOTUNE
+        _without_autograph(prepare, sets), num_parallel_calls=AT_ONCE
     )
     return with_options(dataset.batch(plan.size, drop_remainder=True))
 
@@ -246,7 +250,7 @@ def evaluation_dataset(
         chosen = tf.data.Dataset.range(len(images))
     else:
         chosen = tf.data.Dataset.from_tensor_slices(np.asarray(indices, "int64"))
-    dataset = chosen.map(_without_autograph(prepare, [images]), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = chosen.map(_without_autograph(prepare, [images]), num_parallel_calls=AT_ONCE)
     return with_options(dataset.batch(batch_size))
 
 

@@ -23,6 +23,10 @@ UNDECLARED = {
 HEADER = """# Dependencies and their licences
 
 gsp_tf has the licence [Apache-2.0](../LICENSE), and so has every file of its wheel and its sdist.
+
+It runs on Python 3.11, 3.12 and 3.13. TensorFlow 2.21, the newest, has no wheels for Python 3.14.
+All tests run on 3.11. On 3.12 and 3.13 the wheel was installed alone and used (`make package`).
+
 The table lists what `pip install` adds, by the extra that asks for it, with the licence that each
 package declares. What these packages need in turn has licences of its own; `pip-licenses` lists
 those of an environment.

@@ -99,6 +99,6 @@ def ray_without_processes():
     """Instead of `_ray_session`."""
     data = SimpleNamespace(
         from_items=lambda items, override_num_blocks: _Dataset(items),
-        ActorPoolStrategy=lambda size: size,
+        ActorPoolStrategy=lambda size, max_tasks_in_flight_per_actor: size,
     )
     yield SimpleNamespace(data=data, cluster_resources=lambda: {"CPU": 2.0})

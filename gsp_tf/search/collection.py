@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gsp_tf._backend import limit_threads
 from gsp_tf._console import show_progress, to_install
 from gsp_tf._typing import PathLike
 from gsp_tf.search._embedded import EmbeddingsFolder, ImageList
@@ -193,6 +192,8 @@ class BatchEmbedder:
     @functools.cached_property
     def model(self) -> RunModel:
         """The model, loaded on first use."""
+        from gsp_tf._backend import limit_threads  # here: other functions need no backend
+
         if self.threads is not None:
             limit_threads(self.threads)
         return RunModel(self.run)
@@ -330,7 +331,7 @@ def _embed(missing: list[int], arguments: tuple, workers: int | None, cpus: int)
             _ShardEmbedder,
             fn_constructor_args=arguments,
             batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=workers),
+            compute=ray.data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=1),
             num_cpus=cpus,
         )
         description = f"Embedding, {workers} workers"

@@ -155,7 +155,8 @@ def scaling(folder, photographs, shard, rounds):
         taken = [times(*job(folder, paths, workers, size, **settings)) for _ in range(rounds)]
         first, every, pause, of_shard, after = np.median(taken, axis=0)
         speed = size / (pause + of_shard)
-        ratio = Ratio(speed / alone.setdefault(image, speed), None if size == 1 else 0.9)
+        target = None if size == 1 or workers == 1 else 0.9
+        ratio = Ratio(speed / alone.setdefault(image, speed), at_least=target)
         beyond = 1e3 * (of_shard - size * settings["SLEEP"]) if settings else ""
         shown = 1e3 * pause, beyond, workers * speed, ratio, first, every, after
         rows.append((image, workers, len(paths) // size, size, *shown))
@@ -290,11 +291,11 @@ def run(quick=False):
 
     from gsp_tf.runs import pretrained_run
 
-    shard, rounds = (20, 1) if quick else (SHARD, 3)
+    shard, rounds = (20, 1) if quick else (SHARD, 2)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         pretrained_run(NETWORK, folder)
-        _, photographs = photographs_in(folder, 200 if quick else 2000)
+        _, photographs = photographs_in(folder, 200 if quick else 1000)
         photographs = list(map(str, photographs))
         tables = [scaling(folder, photographs, shard, rounds), faults(folder, shard, rounds)]
     return [*tables, training(16 if quick else 32, rounds)]

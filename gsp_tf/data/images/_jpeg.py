@@ -30,12 +30,7 @@ def is_upright_jpeg(contents: Tensor) -> Tensor:
     If not, Pillow must read it: it may have another format, an orientation in EXIF, CMYK pixels or
     more than `MAX_PIXELS`, or be cut off.
     """
-    return _is_upright()(contents)
-
-
-@functools.cache
-def _is_upright():
-    return traced(_is_upright_jpeg, tf.TensorSpec((), tf.string))
+    return traced(_is_upright_jpeg, tf.TensorSpec((), tf.string))(contents)
 
 
 def _is_upright_jpeg(contents):
@@ -61,31 +56,34 @@ def decode_jpeg_window(
     lower resolution averages pixels and takes less time. Without a reduction, the pixels are those
     that Pillow reads, except for the colours at the border of the part.
     """
-    window = choose(tf.io.extract_jpeg_shape(contents)[:2])
-    return _decoder(min_side, channels)(contents, tf.cast(window, tf.int32))
+    window = tf.cast(choose(tf.io.extract_jpeg_shape(contents)[:2]), tf.int32)
+    specs = tf.TensorSpec((), tf.string), tf.TensorSpec((4,), tf.int32)
+    return traced(_decode_window, *specs, min_side=min_side, channels=channels)(contents, window)
+
+
+def _decode_window(contents, window, min_side, channels):
+    side = tf.reduce_min(window[2:])
+
+    def decode(ratio):
+        return tf.io.decode_and_crop_jpeg(
+            contents, window // ratio, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE"
+        )
+
+    # The largest ratio that keeps `min_side`.
+    branch = tf.reduce_sum(tf.cast(side >= min_side * tf.constant(_RATIOS[1:]), tf.int32))
+    pixels = tf.switch_case(branch, [functools.partial(decode, ratio) for ratio in _RATIOS])
+    return pixels if channels == 3 else to_grey(pixels)
 
 
 @functools.cache
-def _decoder(min_side, channels):
-    def decode_window(contents, window):
-        def decode(ratio):
-            return tf.io.decode_and_crop_jpeg(
-                contents, window // ratio, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE"
-            )
+def traced(function: Callable, *specs: "tf.TensorSpec", **constants: float) -> Callable:
+    """The graph of a function of tensors: one for all pipelines, which would take long to trace."""
 
-        # The largest ratio that keeps `min_side`.
-        side = tf.reduce_min(window[2:])
-        branch = tf.reduce_sum(tf.cast(side >= min_side * tf.constant(_RATIOS[1:]), tf.int32))
-        pixels = tf.switch_case(branch, [functools.partial(decode, ratio) for ratio in _RATIOS])
-        return pixels if channels == 3 else to_grey(pixels)
+    def of_tensors(*tensors):
+        return function(*tensors, **constants)
 
-    return traced(decode_window, tf.TensorSpec((), tf.string), tf.TensorSpec((4,), tf.int32))
-
-
-def traced(function: Callable, *specs: "tf.TensorSpec") -> Callable:
-    """The graph of a function, for all pipelines: they would take long to trace it each."""
     with tf.init_scope():
-        return tf.function(function, specs, autograph=False).get_concrete_function()
+        return tf.function(of_tensors, specs, autograph=False).get_concrete_function()
 
 
 def to_grey(pixels: Tensor) -> Tensor:

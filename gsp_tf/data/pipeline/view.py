@@ -1,7 +1,6 @@
 """What training sees of an image: a part of it, mirrored or not, and changed at random."""
 
 import contextlib
-import functools
 import numbers
 import threading
 from collections.abc import Sequence
@@ -22,13 +21,7 @@ from gsp_tf.data.images.image_set import ImageSet
 _ASPECT_RATIOS = (3 / 4, 4 / 3)
 
 
-@functools.cache
-def _random_window_of(min_area):
-    window = functools.partial(_random_window, min_area)
-    return traced(window, tf.TensorSpec((2,), tf.int32), tf.TensorSpec((4,), tf.float32))
-
-
-def _random_window(min_area, size, draws):
+def _random_window(size, draws, min_area):
     """A random part of an image; four draws from [0, 1) fix its area, aspect ratio and place."""
     size = tf.cast(size, tf.float32)
     area, aspect, place = tf.split(draws, (1, 1, 2))
@@ -61,21 +54,17 @@ def resize_window(image: Tensor, image_size: int, channels: int) -> Tensor:
     Antialiasing is on if more than two pixels become one; otherwise pixels would be skipped.
     """
     image = tf.ensure_shape(image, (None, None, channels))
-    return _resizer(image_size, channels, image.dtype)(image)
+    of_any_size = tf.TensorSpec((None, None, channels), image.dtype)
+    return traced(_resized, of_any_size, image_size=image_size)(image)
 
 
-@functools.cache
-def _resizer(image_size, channels, dtype):
+def _resized(image, image_size):
     size = (image_size, image_size)
-
-    def resize(image):
-        return tf.cond(
-            tf.reduce_max(tf.shape(image)[:2]) > 2 * image_size,
-            lambda: tf.image.resize(image, size, antialias=True),
-            lambda: tf.image.resize(image, size),
-        )
-
-    return traced(resize, tf.TensorSpec((None, None, channels), dtype))
+    return tf.cond(
+        tf.reduce_max(tf.shape(image)[:2]) > 2 * image_size,
+        lambda: tf.image.resize(image, size, antialias=True),
+        lambda: tf.image.resize(image, size),
+    )
 
 
 def check_sizes(image_size: int, resize: int | None) -> None:
@@ -153,7 +142,9 @@ class TrainingView:
 
         def choose(size):
             if self.min_crop_area < 1:
-                return _random_window_of(self.min_crop_area)(size, draws[:4])
+                specs = tf.TensorSpec((2,), tf.int32), tf.TensorSpec((4,), tf.float32)
+                window = traced(_random_window, *specs, min_area=self.min_crop_area)
+                return window(size, draws[:4])
             return central_window(size, self.image_size, self.resize)
 
         window = images.load_window(index, seed, choose, self.image_size)

@@ -132,7 +132,7 @@ def test_training_refuses(arguments, message):
 @pytest.mark.parametrize("min_area", [0.02, 0.3, 0.9])
 def test_a_random_crop_keeps_the_share_of_the_central_square_it_promises(height, width, min_area):
     for draws in np.random.default_rng(0).random((40, 4), np.float32):
-        top, left, rows, columns = _random_window(min_area, [height, width], draws).numpy()
+        top, left, rows, columns = _random_window([height, width], draws, min_area).numpy()
         assert 0 <= top <= height - rows and 0 <= left <= width - columns
         share = rows * columns / min(height, width) ** 2
         rounding = 0.5 / rows + 0.5 / columns + 0.25 / (rows * columns)

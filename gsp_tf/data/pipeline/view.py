@@ -67,6 +67,11 @@ def _resized(image, image_size):
     )
 
 
+def _mirrored(image, is_mirrored):
+    # Not `image[:, ::-1]` in `tf.where`, whose kernels take longer than decoding a photograph.
+    return tf.cond(is_mirrored, lambda: tf.reverse(image, [1]), lambda: image)
+
+
 def check_sizes(image_size: int, resize: int | None) -> None:
     """Refuses sizes that no window has."""
     if not isinstance(image_size, numbers.Integral) or image_size < 1:
@@ -150,7 +155,8 @@ class TrainingView:
         window = images.load_window(index, seed, choose, self.image_size)
         image = resize_window(window, self.image_size, images.channels)
         if self.horizontal_flip:
-            image = tf.where(draws[4] < 0.5, image[:, ::-1], image)
+            specs = tf.TensorSpec(image.shape), tf.TensorSpec((), tf.bool)
+            image = traced(_mirrored, *specs)(image, draws[4] < 0.5)
         if self._changes is not None:
             image = self._changes(image, tf.cast(folded[0], tf.int32))
         return image

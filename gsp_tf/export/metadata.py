@@ -92,8 +92,8 @@ def check_files(folder, metadata, may_have_more=False):
     root = folder.resolve()
     for name in metadata.sha256:
         parts = PurePosixPath(name.replace("\\", "/"))
-        try:
-            inside = "\0" not in name and (root / name).resolve().is_relative_to(root)
+        try:  # the file itself may be a link, as all are in the cache of Hugging Face
+            inside = "\0" not in name and (root / name).parent.resolve().is_relative_to(root)
         except (OSError, RuntimeError):  # links that lead to each other
             inside = False
         if parts.is_absolute() or ".." in parts.parts or not inside:

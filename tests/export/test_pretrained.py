@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import yaml
+from huggingface_hub import constants
 
 import gsp_tf
 from gsp_tf.export import verify_export
@@ -236,13 +237,18 @@ def test_a_damaged_folder_is_refused(published, tmp_path):
 def test_a_model_on_hugging_face(published, tmp_path, monkeypatch):
     """In the cache of huggingface_hub, whose own code finds it without a connection."""
     place = tmp_path / "models--user--birds"
+    shutil.copytree(published, place / "blobs")
     for name, commit in (("main", "a" * 40), ("v2", "b" * 40)):
-        shutil.copytree(published, place / "snapshots" / commit)
+        snapshot = place / "snapshots" / commit
+        snapshot.mkdir(parents=True)
+        for file in os.listdir(published):  # the cache holds each file once, behind links
+            (snapshot / file).symlink_to(f"../../blobs/{file}")
         (place / "refs").mkdir(exist_ok=True)
         (place / "refs" / name).write_text(commit)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    (place / "snapshots" / ("b" * 40) / "model.keras").write_bytes(b"changed")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    (snapshot / "model.keras").unlink()
+    (snapshot / "model.keras").write_bytes(b"changed")
     assert gsp_tf.from_pretrained("hf://user/birds").output_shape == (None, 8)
     with pytest.raises(ValueError, match="model.keras"):
         gsp_tf.from_pretrained("hf://user/birds", revision="v2")

@@ -204,7 +204,15 @@ def test_names_outside_of_the_folder_and_damaged_metadata_are_refused(copy, tmp_
     (tmp_path / "secret").write_text("secret")
     (copy / "link").symlink_to(tmp_path)
     (copy / "loop").symlink_to("loop")
-    for name in ("../secret", str(tmp_path / "secret"), "..\\secret", "link/secret", "loop", "\0"):
+    outside = (
+        "../secret",
+        str(tmp_path / "secret"),
+        "..\\secret",
+        "link/secret",
+        "loop/secret",
+        "\0",
+    )
+    for name in outside:
         write(sha256={**metadata["sha256"], name: "0"})
         with pytest.raises(ValueError, match="metadata.json names a file outside of its folder"):
             verify_export(copy)

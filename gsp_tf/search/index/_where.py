@@ -4,6 +4,7 @@ import ast
 import datetime
 import operator
 import re
+import unicodedata
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -76,6 +77,8 @@ class _Translation:
 
     def __init__(self, schema: pa.Schema, quoted: dict[str, str]):
         self._types, self._quoted = dict(zip(schema.names, schema.types, strict=True)), quoted
+        # Python composes the letters and accents of a name.
+        self._composed = {unicodedata.normalize("NFKC", name): name for name in schema.names}
 
     def condition(self, node: ast.expr) -> pc.Expression:
         match node:
@@ -112,14 +115,23 @@ class _Translation:
 
     def _compared(self, left, compare, right):
         """A comparison of a column with a literal or with another column."""
-        match left, right:
-            case ast.Name(), ast.Name():
-                return compare(pc.field(self._name(left)), pc.field(self._name(right)))
-            case ast.Name(), _:
-                return compare(pc.field(self._name(left)), self._literal(right, left))
-            case _, ast.Name():
-                return compare(self._literal(left, right), pc.field(self._name(right)))
-        raise ValueError(f"{ast.unparse(left)[:80]!r} is compared with no column. {_GRAMMAR}")
+        if not any(isinstance(side, ast.Name) for side in (left, right)):
+            raise ValueError(f"{ast.unparse(left)[:80]!r} is compared with no column. {_GRAMMAR}")
+        kinds, values = zip(self._side(left, right), self._side(right, left), strict=True)
+        if any(map(pa.types.is_floating, kinds)):  # Arrow would make float32 of some integers
+            both = zip(kinds, values, strict=True)
+            values = [
+                value.cast(pa.float64(), safe=False) if pa.types.is_integer(kind) else value
+                for kind, value in both
+            ]
+        return compare(*values)
+
+    def _side(self, node, other):
+        """The type and the expression of a side of a comparison."""
+        if isinstance(node, ast.Name):
+            return self._types[self._name(node)], pc.field(self._name(node))
+        value = self._literal(node, other)
+        return value.type, pc.scalar(value)
 
     def _literal(self, node, column):
         """A number, text or truth value, of the type of the column that it is compared with."""
@@ -132,9 +144,9 @@ class _Translation:
         if value is None:
             raise ValueError(f"Write {name} is None, or {name} is not None")
         if pa.types.is_temporal(kind) and isinstance(value, str):
-            return pc.scalar(_time(value, kind))
+            return _time(value, kind)
         if type(value) in _literals(kind):
-            return pc.scalar(float(value) if pa.types.is_decimal(kind) else value)
+            return pa.scalar(float(value) if pa.types.is_decimal(kind) else value)
         if not isinstance(value, bool | int | float | str):
             raise ValueError(_received(node))
         received = f"{type(value).__name__} {ast.unparse(node)[:80]}"
@@ -143,7 +155,7 @@ class _Translation:
     def _name(self, node):
         if not isinstance(node, ast.Name):
             raise ValueError(_received(node))
-        name = self._quoted.get(node.id, node.id)
+        name = self._quoted.get(node.id) or self._composed.get(node.id, node.id)
         if name not in self._types:
             there = ", ".join(self._types)
             raise ValueError(

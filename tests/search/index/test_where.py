@@ -27,6 +27,9 @@ TABLE = pa.table(
         "day": pa.array([0, 1, 2, 3], pa.date32()),
         "time": pa.array([0, 3600, 86400, 86401], pa.timestamp("s", "UTC")),
         "clock": pa.array([0, 45_000, None, 86_399], pa.time32("s")),
+        "bytes": [2**24 + 1, 10**8, None, 7],
+        "seconds": pa.array([1e8, 2**24, 1.5, 7], pa.float32()),
+        "gro\u0308\u00dfe": [1, 2, 3, None],
         "price": pa.array([Decimal("1.10"), Decimal("2.00"), None, Decimal("0.25")]),
     }
 )
@@ -49,6 +52,11 @@ TABLE = pa.table(
         ("share < camera", [0]),
         ("camera > -1.5", [0, 1, 3]),
         ("camera > 10000000000", []),
+        ("bytes > 1e6", [0, 1]),
+        ("bytes > 16777216.5 and bytes != 1e8", [0]),
+        ("bytes > seconds", [1]),
+        ("seconds < 16777217", [1, 2, 3]),
+        ("gr\u00f6\u00dfe > 1 and `gro\u0308\u00dfe` < 3", [1]),
         ("day >= '1970-01-02'", [1, 2, 3]),
         ("time < '1970-01-01T02:00:00'", [0, 1]),
         ("time < '1970-01-01T02:00:00+01:00'", [0]),

@@ -39,7 +39,7 @@ def display_name(metric: str) -> str:
 
 def is_share(metric: str) -> bool:
     """Whether a metric is shown in percent: all retrieval and clustering metrics except counts."""
-    return metric in _NAMES or metric.startswith("recall_at_")
+    return metric in _NAMES or metric.rpartition("_at_")[0] in _AT
 
 
 def training_curves(

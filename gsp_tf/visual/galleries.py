@@ -84,8 +84,8 @@ def view_gallery(images: np.ndarray, views: np.ndarray) -> Figure:
         >>> len(figure.axes[0].images)
         8
     """
-    count, rest = divmod(len(views), len(images))
-    if rest or not count:
+    count, rest = divmod(len(views), max(1, len(images)))
+    if rest or not count or not len(images):
         raise ValueError(
             f"there must be as many views of each of the {len(images)} images; received "
             f"{len(views)} views."

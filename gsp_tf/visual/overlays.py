@@ -46,8 +46,9 @@ def overlay_weights(image: np.ndarray, weights: ArrayLike) -> np.ndarray:
     if weights.ndim != 2 or not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(
             "weights must be a finite, non-negative (h, w) array; "
-            f"received shape {weights.shape} with {np.count_nonzero(~(weights >= 0))} "
-            "negative or NaN values."
+            f"received shape {weights.shape} with "
+            f"{np.count_nonzero(~((weights >= 0) & np.isfinite(weights)))} negative or not finite "
+            "values."
         )
     if not weights.sum() > 0:
         raise ValueError(f"weights must have a positive sum; received {weights.sum()}.")

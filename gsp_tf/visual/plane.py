@@ -10,6 +10,7 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
 from gsp_tf._arguments import checked_seed
+from gsp_tf.evaluation import checked_embeddings
 from gsp_tf.visual._pages import thumbnail
 from gsp_tf.visual._style import blank_axes, class_style
 
@@ -34,12 +35,15 @@ def project(embeddings: ArrayLike, seed: int = 0) -> np.ndarray:
     Returns:
         float32 `(N, 2)`, the same for the same input and seed.
 
+    Raises:
+        ValueError: if the embeddings are not finite or not `(N, D)`.
+
     Example:
         >>> project([[0.0, 0.0, 0.0], [3.0, 0.0, 4.0]]).shape
         (2, 2)
     """
     checked_seed(seed)
-    embeddings = np.asarray(embeddings, dtype=np.float32)
+    embeddings = checked_embeddings(embeddings, "embeddings")
     start = _principal_plane(embeddings)
     spread = start[:, 0].std()
     if len(embeddings) < FEWEST_FOR_TSNE or not spread > 0:

@@ -29,9 +29,10 @@ def test_colour_depends_on_the_ratio_to_uniform_alone():
     ("overlay", "image", "weights", "message"),
     [
         (overlay_weights, IMAGE, np.ones(4), r"shape \(4,\)"),
-        (overlay_weights, IMAGE, [[1.0, -1.0]], "1 negative or NaN"),
-        (overlay_weights, IMAGE, [[1.0, np.nan]], "1 negative or NaN"),
-        (overlay_weights, IMAGE, [[1.0, np.inf]], "finite"),
+        *(
+            (overlay_weights, IMAGE, [[1.0, wrong]], "1 negative or not finite values")
+            for wrong in (-1.0, np.nan, np.inf)
+        ),
         (overlay_weights, IMAGE, [[0.0, 0.0]], "positive sum"),
         (overlay_weights, IMAGE / 255, np.ones((2, 2)), IMAGES_MUST_BE),
         (overlay_weights, IMAGE[..., 0], np.ones((2, 2)), IMAGES_MUST_BE),

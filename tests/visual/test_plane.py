@@ -30,6 +30,11 @@ def test_projection_keeps_clusters_and_repeats(each, monkeypatch):
     assert (labels[distances.argmin(axis=1)] == labels).all()
 
 
+def test_what_is_not_finite_is_refused():
+    with pytest.raises(ValueError, match="1 of 2 rows hold NaN or infinity"):
+        project([[0.0, 1.0], [np.nan, 0.0]])
+
+
 @pytest.mark.parametrize("shape", [(1, 4), (2, 1), (40, 1), (40, 2)])
 def test_projection_of_little(shape):
     points = project(np.random.default_rng(0).normal(size=shape))

@@ -309,8 +309,9 @@ def sealed(content: bytes) -> bytes:
 
 
 def sealed_json(entries: dict[str, Any]) -> bytes:
-    """The content of a JSON file with some entries and its checksum."""
-    return sealed((json.dumps(entries | {SEAL: UNSEALED}, indent=2) + "\n").encode())
+    """The content of a JSON file with some entries, also numbers of NumPy, and its checksum."""
+    text = json.dumps(entries | {SEAL: UNSEALED}, indent=2, default=np.generic.item)
+    return sealed(f"{text}\n".encode())
 
 
 def check_seal(path: PathLike, content: bytes, again: str) -> None:

@@ -105,7 +105,7 @@ class Thresholds(Metadata):
     false_match_rate: float
     missed_match_rate: float
     confidence: float
-    seed: int
+    seed: int | None
     match: _Threshold
     unknown: _Threshold
     classes_over: tuple[_ClassOver, ...]

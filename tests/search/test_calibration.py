@@ -55,6 +55,14 @@ def test_thresholds_are_written_beside_the_embeddings_and_decide(sources):
     assert decisions[:3] == expected and decisions[4] == "unknown"
 
 
+def test_numbers_of_numpy_and_no_seed_are_written_too(sources, tmp_path):
+    options = {"num_resamples": 5, "out": tmp_path / "t.json"}
+    numbers = calibrate(sources[0], np.float32(0.125), seed=np.int64(3), **options)
+    assert Thresholds.read(tmp_path / "t.json") == numbers
+    calibrate(sources[0], 0.125, seed=None, **options)
+    assert Thresholds.read(tmp_path / "t.json").seed is None
+
+
 def test_random_classes_of_too_many_images_are_read_whole(sources):
     for source in sources:
         read = Embeddings.read(source).labelled(most_images=64)

@@ -63,7 +63,8 @@ class ImageTable:
                 f"{path} cannot be read; expected a CSV file in UTF-8 or a Parquet file with the "
                 f"columns {', '.join(wanted)}: {error}"
             ) from error
-        self._paths = pa.array([located(name or "", self.path.parent) for name in own_paths])
+        paths = [located(name or "", self.path.parent) for name in own_paths]
+        self._paths = pa.array(paths, pa.string())
         twice = [name for name, count in Counter(self._paths.to_pylist()).items() if count > 1]
         if twice:
             raise ValueError(f"{path} names images twice: {listed(twice)}.")
@@ -139,11 +140,22 @@ def warn_of_columns(whose: object, others: Sequence[str]) -> None:
 
 
 def column_texts(columns: Mapping[str, Any], name: str) -> np.ndarray:
-    """A column as an array of texts; a missing value is an empty text."""
+    """A column as an array of texts; a missing value, also NaN, is an empty text."""
     try:
-        return np.array(pc.fill_null(columns[name].cast(pa.string()), "").to_pylist(), str)
+        values, is_missing = columns[name], pc.is_null(columns[name], nan_is_null=True)
+        return np.array(pc.if_else(is_missing, "", values.cast(pa.string())).to_pylist(), str)
     except pa.ArrowException as error:
         raise ValueError(f"The column {name} does not hold texts: {error}.") from error
+
+
+def class_names(labels: pa.ChunkedArray | Sequence[str | None]) -> pa.Array:
+    """Labels as texts; those of images without a class, also empty texts, are null."""
+    try:
+        is_column = isinstance(labels, pa.ChunkedArray)
+        texts = labels.cast(pa.string()) if is_column else pa.array(labels, pa.string())
+    except pa.ArrowException as error:
+        raise TypeError(f"labels must be texts, or None where unknown: {error}.") from error
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def vectors_of(table: pa.Table) -> np.ndarray:

@@ -114,7 +114,8 @@ class _Collection:
             images = images or [path or None for path in paths]
         labels = [None] * len(rows)
         if "label" in found:
-            labels = pc.cast(found["label"], pa.string()).to_pylist()
+            texts = pc.cast(found["label"], pa.string()).to_pylist()
+            labels = [text or None for text in texts]
         columns = {
             name: found[name].cast(kind) if name in found else pa.nulls(len(rows), kind)
             for name, kind in self.columns.items()
@@ -134,6 +135,8 @@ def _checked(file: str) -> tuple[int, bytes, dict[str, pa.DataType]]:
         for name, accepted in {"path": text, "bytes": binary}.items()
         if name in types and types[name] not in accepted
     ]
+    if "label" in types and pa.types.is_nested(types["label"]):
+        problems.append(f"label is of type {types['label']}; expected string")
     if not {"path", "bytes"} & set(types):
         columns = ", ".join(schema.names)
         problems = [f"it has neither a column path nor bytes; received the columns {columns}"]

@@ -221,7 +221,7 @@ def _size_and_time(image):
         return None if image is None else len(image), None
     try:
         file = os.stat(image)
-    except OSError:
+    except (OSError, ValueError):  # no path has the character NUL
         return None, None
     return file.st_size, file.st_mtime_ns
 

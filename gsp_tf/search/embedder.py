@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from gsp_tf import runs
-from gsp_tf._console import show_progress
+from gsp_tf._console import one_line, show_progress
 from gsp_tf._files import file_sha256, several
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._metadata import ModelInfo, Preprocessing
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import keras
 
 
-ImageSource: TypeAlias = str | bytes | np.ndarray | None
+ImageSource: TypeAlias = PathLike | bytes | np.ndarray | None
 """A file, its contents, its uint8 pixels `(H, W, channels)`, or a missing image."""
 
 
@@ -80,7 +80,7 @@ class CheckedImages:
                 raise UnreadableImageError("", "it is missing")
             if isinstance(image, np.ndarray):
                 return b"", image
-            if isinstance(image, str):
+            if isinstance(image, str | os.PathLike):
                 if not os.path.isfile(image):
                     return b"", read_image(image, self.channels)  # raises the reason
                 image = Path(image).read_bytes()
@@ -91,7 +91,7 @@ class CheckedImages:
         except UnreadableImageError as error:
             self.problems[index] = error.reason
         except OSError as error:
-            self.problems[index] = error.strerror
+            self.problems[index] = error.strerror or one_line(error)
         return b"", black
 
 
@@ -265,6 +265,8 @@ class RunModel:
                 sets = tokens and TokenSets.join([of_image for _, of_image in alone])
         unreadable = np.array(problems, dtype=bool)
         found = np.where(unreadable[:, None], np.float32("nan"), found)
+        for values in sets or ():
+            values[unreadable] = 0
         return _Embedded(found, problems), sets
 
 

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from gsp_tf import runs
 from gsp_tf._arguments import checked_seed
 from gsp_tf._console import bulleted, counted, listed, show_progress
-from gsp_tf._files import check_zip, replacing
-from gsp_tf._metadata import ModelInfo, parsed
+from gsp_tf._files import check_zip, json_object, replacing
+from gsp_tf._metadata import ModelInfo, check_same_model, parsed
 from gsp_tf._typing import PathLike
 from gsp_tf.data import LeftOut, find_images
 from gsp_tf.evaluation import TokenSets, checked_embeddings
@@ -28,6 +28,7 @@ from gsp_tf.search._embedded import FILE_COLUMNS, EmbeddingsFolder
 from gsp_tf.search._tables import (
     TOKEN_COLUMNS,
     ImageTable,
+    class_names,
     column_texts,
     list_rows,
     located,
@@ -43,6 +44,7 @@ from gsp_tf.search._tables import (
 )
 from gsp_tf.search.embed import embed_files, list_images
 from gsp_tf.search.embedder import RunModel
+from gsp_tf.search.index._folder import joined_items
 from gsp_tf.search.index._where import ConditionError, rows_where
 from gsp_tf.search.index.image_index import Index
 
@@ -51,8 +53,16 @@ _BLOCK = 1024
 _ARRAYS = (".npz", ".npy")
 _KNOWN = ("embedding", "path", "label")
 _NOT_METADATA = ("id", *FILE_COLUMNS, *TOKEN_COLUMNS)
-_IDENTITY = b"gsp_tf embeddings"
+_IDENTITY_KEY = b"gsp_tf embeddings"
 Split = Literal["validation", "test", "gallery"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Identity:
+    """What `to_parquet` writes of the model that made the embeddings, and of their distance."""
+
+    model: ModelInfo | None
+    metric: Literal["euclidean", "cosine"] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,19 +179,26 @@ class Embeddings:
             FileNotFoundError: no/such/folder does not exist.
         """
         if isinstance(source, Embeddings):
+            if tokens and not source.has_tokens:
+                raise _without_tokens(source.name)
             return source
         several = isinstance(source, list | tuple)
         if several or (run is not None and not holds_embeddings(Path(source))):
-            return _of_images(source if several else [source], run)
+            sources = source if several else [source]
+            if tokens:
+                raise _without_tokens(listed(sources))
+            return _of_images(sources, run)
         path = Path(source)
+        if split is None:
+            return _opened(path, tokens)
+        if tokens:
+            raise _without_tokens(f"The run {path}")
         if split == "validation":
-            return _of_validation(path, tokens)
-        if split is not None:
-            found = evaluated_embeddings(path)[split == "gallery"]
-            if found is None:
-                raise ValueError(f"The run {path} has no gallery.")
-            return found
-        return _opened(path, tokens)
+            return _of_validation(path)
+        found = evaluated_embeddings(path)[split == "gallery"]
+        if found is None:
+            raise ValueError(f"The run {path} has no gallery.")
+        return found
 
     def blocks(self) -> Iterator[pa.Table]:
         """Yields tables of at most 1,024 rows.
@@ -237,7 +254,13 @@ class Embeddings:
 
     @functools.cached_property
     def classes(self) -> tuple[list[str], np.ndarray]:
-        """The names of the C classes, and the number of each image's class, integers `(N,)`."""
+        """The names of the C classes, and the number of each image's class, integers `(N,)`.
+
+        Raises:
+            ValueError: if an image has no label; `labelled` leaves such images out.
+        """
+        if None in self.labels:
+            raise ValueError(f"{self.name} has images without a label; `labelled` leaves them out.")
         names, numbers = np.unique(self.labels, return_inverse=True)
         return names.tolist(), numbers
 
@@ -290,7 +313,7 @@ class Embeddings:
         order = np.random.default_rng(checked_seed(seed)).permutation(len(names))
         most = sizes.sum() if most_images is None else most_images
         taken = order[np.cumsum(sizes[order]) <= most]
-        if len(taken) < 2 <= len(names):
+        if len(taken) < min(2, len(names)):
             raise ValueError(f"{self.name} has classes of more than {most:,} images.")
         notes = []
         if sizes.sum() < self.count:
@@ -319,7 +342,7 @@ class Embeddings:
 
         Args:
             table: CSV or Parquet file with the column path.
-            names: columns to take; `None` takes all but the label.
+            names: columns to take; `None` takes all but the label. Paths and embeddings stay.
 
         Raises:
             ValueError: if the table cannot be read or lacks an image, or the images have no paths.
@@ -327,15 +350,16 @@ class Embeddings:
         if not self.has_paths:
             raise ValueError(f"{self.name} names no image files to look up in {table}.")
         found = ImageTable(table, names)
+        kept = {"path", "embedding", *TOKEN_COLUMNS} | ({"label"} if names is None else set())
 
         def read():
             for block in self.blocks():
                 rows = found.rows(block["path"].to_pylist())
-                for name in rows.column_names:
-                    if name in block.column_names and name != "label":
+                for name in (name for name in rows.column_names if name not in kept):
+                    if name in block.column_names:
                         block = block.drop_columns(name)
-                    if name != "label" or names is not None:
-                        block = block.append_column(name, rows[name])
+                    column = class_names(rows[name]) if name == "label" else rows[name]
+                    block = block.append_column(name, column)
                 yield block
 
         return dataclasses.replace(self, read_tables=read)
@@ -346,10 +370,9 @@ class Embeddings:
         Args:
             path: file to write, which appears when all is written.
         """
-        model = None if self.model is None else dataclasses.asdict(self.model)
-        identity = json.dumps({"model": model, "metric": self.metric})
+        identity = json.dumps(dataclasses.asdict(_Identity(self.model, self.metric)))
         blocks = self.blocks()
-        first = next(blocks).replace_schema_metadata({_IDENTITY: identity})
+        first = next(blocks).replace_schema_metadata({_IDENTITY_KEY: identity})
         with replacing(path) as file, pq.ParquetWriter(file, first.schema) as writer:
             writer.write_table(first)
             for block in blocks:
@@ -386,6 +409,13 @@ def _is_embedded(path):
     return EmbeddingsFolder(path).metadata_path.is_file()
 
 
+def _without_tokens(whose):
+    return ValueError(
+        f"{whose} keeps no local features, which transport compares. Give a folder or an index of "
+        "images that were embedded with --tokens to another folder."
+    )
+
+
 def _opened(path, tokens):
     if not path.exists():
         makes = {"index": f"index {path.parent}", "embeddings": f"embed {path.parent} IMAGES"}
@@ -399,10 +429,7 @@ def _opened(path, tokens):
     elif is_run or _is_embedded(path):
         found = _of_folder(EmbeddingsFolder.open(path), tokens)
     elif tokens:
-        raise ValueError(
-            f"{path} holds no local features, which transport compares. Give a run, or a folder or "
-            "an index of images that were embedded with --tokens."
-        )
+        raise _without_tokens(path)
     else:
         found = (_of_arrays if path.suffix in _ARRAYS else _of_parquet)(path)
     if not found.count:
@@ -410,16 +437,23 @@ def _opened(path, tokens):
     return dataclasses.replace(found, name=str(path), path=path)
 
 
-def _table(file, paths, labels, embeddings, columns, first=0):
-    """A table of a file, which may lack paths or labels, from row `first`."""
+def _table(whose, paths, labels, embeddings, columns, folder="", first=0):
+    """A table of a source, which may lack paths or labels, from row `first`."""
     count = len(embeddings)
-    names = [f"{file}#{row}" for row in range(first, first + count)]
+    for name, values in (("paths", paths), ("labels", labels)):
+        shape = (count,) if values is None else getattr(values, "shape", (len(values),))
+        if shape != (count,):
+            raise ValueError(
+                f"{whose} must have one value of {name} per embedding; received {name} {shape} and "
+                f"embeddings {embeddings.shape}."
+            )
+    names = [f"{whose}#{row}" for row in range(first, first + count)]
     if paths is not None:
-        folder, both = os.path.dirname(file), zip(paths, names, strict=True)
+        both = zip(paths, names, strict=True)
         names = [located(path, folder) if path else name for path, name in both]
     known = {
         "path": pa.array(names, pa.string()),
-        "label": pa.nulls(count, pa.string()) if labels is None else pa.array(labels, pa.string()),
+        "label": pa.nulls(count, pa.string()) if labels is None else class_names(labels),
         "embedding": vector_column(embeddings),
     }
     return pa.table(columns | known)
@@ -445,10 +479,7 @@ def _of_folder(folder, tokens):
     schema = folder.shard_schema(0)
     tokens = bool(num_tokens(schema)) if tokens is None else tokens
     if tokens and not num_tokens(schema):
-        raise ValueError(
-            f"{folder.path} keeps no local features; embed the images with --tokens to another "
-            "folder."
-        )
+        raise _without_tokens(folder.path)
     own = ["embedding", *(TOKEN_COLUMNS if tokens else ())]
     left_out = [name for name in schema.names if name in (*own, *_NOT_METADATA)]
     plain, others = plain_columns(schema.empty_table().drop_columns(left_out))
@@ -469,31 +500,31 @@ def _of_folder(folder, tokens):
 
 
 def _of_arrays(path):
-    names = {"labels": "label", "paths": "path"}
     try:
         if path.suffix == ".npz":
             check_zip(path, "an archive of arrays")
         loaded = np.load(path)
         with nullcontext({"embeddings": loaded}) if path.suffix == ".npy" else loaded as arrays:
             embeddings = checked_embeddings(arrays["embeddings"], "embeddings")
-            known = {name: arrays[name].astype(str) for name in names if name in arrays}
-            values = {n: arrays[n] for n in sorted({*arrays} - {"embeddings", *known})}
+            paths, labels = (
+                arrays[name].astype(str) if name in arrays else None for name in ("paths", "labels")
+            )
+            values = {n: arrays[n] for n in sorted({*arrays} - {"embeddings", "paths", "labels"})}
     except Exception as error:  # a broken archive may raise anything: EOFError, zlib.error...
         expected = "an array (N, D)" if path.suffix == ".npy" else "arrays embeddings"
         raise ValueError(f"{path} cannot be read; expected {expected}: {error}") from error
-    for name, texts in known.items():
-        if texts.shape != embeddings.shape[:1]:
-            raise ValueError(
-                f"{path} must have one value of {name} per embedding; received {name} "
-                f"{texts.shape} and embeddings {embeddings.shape}."
-            )
-    values = {n: pa.array(of) for n, of in values.items() if of.shape == (len(embeddings),)}
-    columns, others = plain_columns(pa.table(values))
-    columns = dict(zip(columns.column_names, columns.columns, strict=True))
-    known = [known[name].tolist() if name in known else None for name in ("paths", "labels")]
-    table = _table(path, *known, embeddings, columns)
-    found = Embeddings(lambda: [table], *embeddings.shape, others=tuple(others))
-    return dataclasses.replace(found, has_paths=known[0] is not None)
+    columns, others = {}, []
+    for name, of in values.items():
+        if of.shape == (len(embeddings),):
+            try:
+                columns[name] = pa.array(of)
+            except pa.ArrowException:  # such as complex numbers
+                others.append(f"{name} ({of.dtype})")
+    plain, more = plain_columns(pa.table(columns))
+    columns = dict(zip(plain.column_names, plain.columns, strict=True))
+    table = _table(path, paths, labels, embeddings, columns, path.parent)
+    described = {"has_paths": paths is not None, "others": (*others, *more)}
+    return Embeddings(lambda: [table], *embeddings.shape, **described)
 
 
 def _of_parquet(path):
@@ -503,7 +534,7 @@ def _of_parquet(path):
             f"{path} holds no embeddings that can be read; expected a run folder, an index, a "
             "folder of gsp-tf embed, Parquet files (*.parquet), a .npz or a .npy file."
         )
-    count, others, has_paths, identity = 0, {}, True, {}
+    count, others, has_paths, columns, identities = 0, {}, True, [], []
     for file in files:
         with opened_parquet(file) as opened:
             count += opened.metadata.num_rows
@@ -513,20 +544,48 @@ def _of_parquet(path):
                 f"{file} lacks the column embedding; received {', '.join(schema.names)}."
             )
         has_paths &= "path" in schema.names
-        rest = schema.empty_table().drop_columns([n for n in _KNOWN if n in schema.names])
-        others |= dict.fromkeys(plain_columns(rest)[1])
-        identity = json.loads((schema.metadata or {}).get(_IDENTITY, "{}"))
-    read = functools.partial(_parquet_tables, files, path)
-    first = next(read(), None)
+        plain, left_out = _metadata_of(schema)
+        columns.append(plain)
+        others |= dict.fromkeys(left_out)
+        identities.append(_identity(file, schema))
+        first, found = identities[0], identities[-1]
+        both = f"{files[0]} and {file}"
+        check_same_model(first.model, found.model, both)
+        if first.metric != found.metric:
+            raise ValueError(
+                f"{both} do not belong together: the distances are {first.metric} and "
+                f"{found.metric}."
+            )
+    read = functools.partial(_parquet_tables, files, path, joined_items(columns).schema)
+    table = next(read(), None)
     return Embeddings(
         read,
         count,
-        0 if first is None else first["embedding"].type.list_size,
-        metric=identity.get("metric"),
-        model=identity.get("model") and parsed(ModelInfo, identity["model"], "the model"),
+        0 if table is None else table["embedding"].type.list_size,
+        metric=first.metric,
+        model=first.model,
         has_paths=has_paths,
         others=tuple(others),
     )
+
+
+def _metadata_of(schema):
+    """An empty table with the columns of metadata in a Parquet file, and the columns left out."""
+    return plain_columns(
+        schema.empty_table().drop_columns([name for name in _KNOWN if name in schema.names])
+    )
+
+
+def _identity(file, schema):
+    """What `to_parquet` has written in a Parquet file."""
+    text = (schema.metadata or {}).get(_IDENTITY_KEY)
+    if text is None:
+        return _Identity(None, None)
+    entries = json_object(file, text)
+    try:
+        return parsed(_Identity, entries, "")
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged: {error}") from error
 
 
 def _parquet_files(path):
@@ -534,14 +593,13 @@ def _parquet_files(path):
     return [file for file in parquet_files(path) if file.endswith(".parquet")]
 
 
-def _parquet_tables(files, whose):
+def _parquet_tables(files, whose, schema):
+    """Tables of Parquet files with the metadata of a schema, missing where a file has none."""
     for file in files:
         start = 0
         with opened_parquet(file) as opened:
-            schema = opened.schema_arrow
-            rest = schema.empty_table().drop_columns([n for n in _KNOWN if n in schema.names])
-            plain = plain_columns(rest)[0].column_names
-            known = [name for name in ("path", "label") if name in schema.names]
+            plain = _metadata_of(opened.schema_arrow)[0].column_names
+            known = [name for name in ("path", "label") if name in opened.schema_arrow.names]
             for batch in read_batches(file, opened, [*plain, *known, "embedding"]):
                 if len(batch):
                     texts = (
@@ -550,9 +608,14 @@ def _parquet_tables(files, whose):
                     )
                     vectors = list_rows(batch["embedding"], file)
                     vectors = checked_embeddings(vectors, f"The embeddings of {whose}")
-                    columns = plain_columns(pa.table(batch).select(plain))[0]
-                    columns = dict(zip(columns.column_names, columns.columns, strict=True))
-                    yield _table(file, *texts, vectors, columns, start)
+                    columns = {
+                        name: batch[name].cast(kind)
+                        if name in plain
+                        else pa.nulls(len(batch), kind)
+                        for name, kind in zip(schema.names, schema.types, strict=True)
+                    }
+                    folder = os.path.dirname(file)
+                    yield _table(file, *texts, vectors, columns, folder, start)
                     start += len(batch)
 
 
@@ -564,10 +627,13 @@ def _of_images(sources, run):
     model = run if isinstance(run, RunModel) else RunModel(runs.run_folder(str(run)))
     images = list_images(sources)
     table, corrupt = embed_files(model, images, "Embedding")
+    reasons = bulleted([f"{path}: {reason}" for path, reason in corrupt])
+    if not len(table):
+        raise ValueError(f"No image can be read of {counted(len(images), 'file')}:\n{reasons}")
     if corrupt:
         warnings.warn(
             f"{len(corrupt)} of {counted(len(images), 'file')} cannot be read as images and are "
-            f"left out:\n{bulleted([f'{path}: {reason}' for path, reason in corrupt])}",
+            f"left out:\n{reasons}",
             stacklevel=4,
         )
     table = table.drop_columns(list(FILE_COLUMNS))
@@ -575,13 +641,8 @@ def _of_images(sources, run):
     return Embeddings(lambda: [table], len(table), model.dim, **described)
 
 
-def _of_validation(path, tokens):
+def _of_validation(path):
     """The validation images of a run, embedded by its model."""
-    if tokens:
-        raise ValueError(
-            f"{path} is a run, which keeps no local features of its validation images. Give a "
-            "folder or an index of images that were embedded with --tokens."
-        )
     model = RunModel(path)
     recipe = model.recipe
     others = "Embed images of other classes with gsp-tf embed, and calibrate these."

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json, random_embeddings, write_embeddings
 
-from gsp_tf.search import Embeddings, RunModel, build_index
+from gsp_tf._metadata import ModelInfo, Preprocessing
+from gsp_tf.search import Embeddings, RunModel, build_index, excluded_by
 from gsp_tf.search._tables import ImageTable
 from gsp_tf.search.collection import _Collection
 from gsp_tf.search.index._where import ConditionError
@@ -53,7 +54,7 @@ def test_every_source_says_the_same_about_its_images(vectors, tmp_path):
         paths, labels, found = checked(source)
         assert source.name == str(path)
         np.testing.assert_allclose(found, vectors, atol=1e-6)
-        assert paths == PATHS and labels == (texts if path.suffix == ".npz" else LABELS)
+        assert paths == PATHS and labels == LABELS
         if path == folder:
             source = source.with_columns(tmp_path / "cameras.parquet")
         assert source.texts("camera").tolist() == list(map(str, CAMERAS))
@@ -85,14 +86,89 @@ def test_images_without_a_path_are_named_by_their_row(vectors, tmp_path):
     assert found.paths[-1] == f"{tmp_path}/a.npz#1499" and not found.has_paths
 
 
+def test_files_of_a_folder_are_one_table(tmp_path):
+    """A column that a file lacks is missing for its images, and their types become one."""
+    cameras = {"a": pa.nulls(2), "b": pa.array([1, 2]), "c": pa.array([0.5, 2.5])}
+    for name, camera in cameras.items():
+        table = {"embedding": np.eye(2).tolist(), "camera": camera, "label": ["", name]}
+        pq.write_table(pa.table(table), tmp_path / f"{name}.parquet")
+    pq.write_table(pa.table({"embedding": np.eye(2).tolist()}), tmp_path / "d.parquet")
+    found = Embeddings.read(tmp_path)
+    assert found.table["camera"].to_pylist() == [None, None, 1, 2, 0.5, 2.5, None, None]
+    assert found.labels == [None, "a", None, "b", None, "c", None, None]
+    assert found.where("camera > 1").paths == [f"{tmp_path}/b.parquet#1", f"{tmp_path}/c.parquet#1"]
+    (tmp_path / ".copy").mkdir()
+    copy = Embeddings.read(found.to_parquet(tmp_path / ".copy" / "a.parquet"))
+    assert copy.table.equals(found.table)
+    pq.write_table(pa.table({"embedding": [[1.0, 2.0]], "camera": ["x"]}), tmp_path / "e.parquet")
+    with pytest.raises(ValueError, match="has different types in different images"):
+        Embeddings.read(tmp_path)
+
+
+def test_embeddings_of_two_models_are_not_one_source(tmp_path):
+    models = [ModelInfo(sha, "r", f"/{sha}", Preprocessing(16, None)) for sha in ("a", "b")]
+    for name, described, message in (
+        ("models", [{"model": model} for model in models], "the models are of /a and /b"),
+        ("unknown", [{"model": models[0]}, {}], "does not say which model made its"),
+        ("metrics", [{"metric": "cosine"}, {}], "the distances are cosine and None"),
+    ):
+        (tmp_path / name).mkdir()
+        for number, known in enumerate(described):
+            source = Embeddings.from_arrays(np.eye(2), **known)
+            source.to_parquet(tmp_path / name / f"{number}.parquet")
+        with pytest.raises(ValueError, match=f"0.parquet and .*1.parquet do not belong.*{message}"):
+            Embeddings.read(tmp_path / name)
+
+
+def test_columns_of_a_table_replace_others_but_not_paths_and_vectors(tmp_path):
+    paths, columns = [f"{tmp_path}/{name}" for name in "ab"], {"camera": [1, 2]}
+    source = Embeddings.from_arrays(np.eye(2), paths, ["x", "y"], columns)
+    table = tmp_path / "t.csv"
+    table.write_text("path,camera,label,embedding\na,3,z,5\nb,4,,5\n")
+    for names, labels in ((None, ["x", "y"]), (["label", "path", "camera"], ["z", None])):
+        found = source.with_columns(table, names)
+        assert (found.paths, found.labels, found.vectors.tolist()) == (
+            *(paths, labels, np.eye(2).tolist()),
+        )
+        assert found.texts("camera").tolist() == ["3", "4"]
+    table.write_text("path,camera\n")
+    with pytest.raises(ValueError, match="t.csv lacks 2 images: .*/a, .*/b"):
+        _ = source.with_columns(table, ["camera"]).table
+
+
+def test_what_is_not_known_is_missing(tmp_path):
+    values = np.array([np.nan, 1.0, np.nan])
+    source = Embeddings.from_arrays(np.eye(3), labels=["a", None, ""], columns={"camera": values})
+    assert source.texts("camera").tolist() == ["", "1", ""] and source.labels == ["a", None, None]
+    index = build_index(source, tmp_path / "index")
+    excluded = excluded_by("camera", None, index)(source.paths)
+    assert [ids.tolist() for ids in excluded] == [[], [1], []]
+    with pytest.raises(ValueError, match="has images without a label; `labelled` leaves"):
+        _ = source.classes
+    with pytest.raises(ValueError, match="has classes of more than 2 images"):
+        Embeddings.from_arrays(np.eye(3), labels=["a"] * 3).labelled(most_images=2)
+
+
+def test_arrays_fit_each_other_and_their_paths_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = Embeddings.from_arrays(np.eye(2), ["a", "b/c"], name="photos/of 2024")
+    assert found.paths == [f"{tmp_path}/a", f"{tmp_path}/b/c"]
+    for given in ({"paths": ["a"]}, {"labels": np.array([["a"], ["b"]])}):
+        with pytest.raises(ValueError, match=f"one value of {[*given][0]} per embedding; received"):
+            Embeddings.from_arrays(np.eye(2), **given)
+    with pytest.raises(TypeError, match="labels must be texts, or None where unknown: "):
+        Embeddings.from_arrays(np.eye(2), labels=[1, 2])
+    with pytest.raises(ValueError, match="photos/of 2024 keeps no local features"):
+        Embeddings.read(found, tokens=True)
+
+
 def test_all_columns_are_read_as_what_they_are(vectors, tmp_path):
     days = np.arange(COUNT).astype("datetime64[D]")
     columns = {"camera": CAMERAS, "day": days, "city": pa.array(LABELS).dictionary_encode()}
     table = {"embedding": vectors.tolist(), "label": LABELS, "box": [[1, 2]] * COUNT, **columns}
     pq.write_table(pa.table(table), tmp_path / "a.parquet")
-    np.savez(
-        tmp_path / "a.npz", embeddings=vectors, camera=CAMERAS, day=days, other=[1], paths=PATHS
-    )
+    arrays = {"camera": CAMERAS, "day": days, "other": [1], "paths": PATHS}
+    np.savez(tmp_path / "a.npz", embeddings=vectors, phase=np.ones(COUNT, complex), **arrays)
     with pytest.warns(UserWarning, match="1 column left out: box") as warned:
         build_index(tmp_path / "a.parquet", tmp_path / "index")
     assert len(warned) == 1
@@ -100,7 +176,9 @@ def test_all_columns_are_read_as_what_they_are(vectors, tmp_path):
     assert found["city"].to_pylist() == LABELS and found["camera"].to_pylist() == CAMERAS
     assert found.schema.names == ["camera", "day", "city", "path", "label", "embedding"]
     assert pa.types.is_temporal(found["day"].type) and pa.types.is_string(found["city"].type)
-    arrays = Embeddings.read(tmp_path / "a.npz").table
+    arrays = Embeddings.read(tmp_path / "a.npz")
+    assert arrays.others == ("phase (complex128)",)
+    arrays = arrays.table
     assert arrays.schema.names == ["camera", "day", "path", "label", "embedding"]
     for name in ("camera", "day"):
         assert arrays[name].to_pylist() == found[name].to_pylist()
@@ -131,6 +209,10 @@ def test_images_are_embedded_by_a_run(finished_run, images, tmp_path):
         found = Embeddings.read([*files, tmp_path / "broken.png"], run=model)
     assert found.paths == list(map(str, files)) and found.model == model.info
     np.testing.assert_array_equal(found.vectors, model.embed_images(found.paths).embeddings)
+    with pytest.raises(ValueError, match="No image can be read of 1 file:\n.*broken.png: "):
+        Embeddings.read([tmp_path / "broken.png"], run=model)
+    with pytest.raises(ValueError, match="keeps no local features"):
+        Embeddings.read(files, run=model, tokens=True)
     with pytest.raises(ValueError, match="are images; name the run or the network"):
         Embeddings.read(files)
 
@@ -158,6 +240,11 @@ def test_what_cannot_be_read(vectors, tmp_path):
     dims.mkdir()
     for dim in (2, 3):
         pq.write_table(pa.table({"embedding": [[1.0] * dim]}), dims / f"{dim}.parquet")
+    for name, identity in (("json", "{"), ("object", "[]"), ("metric", '{"metric": 1}')):
+        one = pa.table({"embedding": [[1.0]]}).replace_schema_metadata(
+            {"gsp_tf embeddings": identity}
+        )
+        pq.write_table(one, tmp_path / f"{name}.parquet")
     folder = write_embeddings(tmp_path / "e", vectors[:30])
     outcome = {"embedded": 31, "corrupt": 0, "lengths": [1, 1]}
     images = {"listed": 31, "sha256": "a"}
@@ -175,6 +262,9 @@ def test_what_cannot_be_read(vectors, tmp_path):
         ("flat.npy", r"flat.npy cannot be read; expected an array \(N, D\): embeddings must"),
         ("text.npz", "text.npz cannot be read; .* real numbers; received dtype <U1"),
         ("b.parquet", "b.parquet must hold embeddings of one length"),
+        ("json.parquet", "json.parquet is damaged: "),
+        ("object.parquet", "object.parquet is damaged: it holds a list, not an object"),
+        ("metric.parquet", "metric.parquet is damaged: it lacks entries, .*: model"),
         ("text", "text holds no embeddings that can be read; expected a run folder"),
         ("dims", "dims holds embeddings of different dimensions, 2 and 3"),
         ("e", "e does not hold 31 embeddings, as expected"),

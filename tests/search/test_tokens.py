@@ -184,7 +184,7 @@ def test_rank_compares_the_images_of_a_run_with_a_gallery(searched, labelled, tm
     found = evaluated(tmp_path, run, "--gallery", index, "--tokens", 3)
     assert found == pytest.approx(expected, abs=2e-3)
     assert run_command("rank", folder, "--gallery", run, "--rerank", "transport") == 1
-    assert "is a run, which keeps no local features" in capsys.readouterr().err
+    assert "keeps no local features, which transport" in capsys.readouterr().err
     few = embed_images(run, [write_list(tmp_path / "a.csv", files[:2])], tmp_path / "few", tokens=2)
     with pytest.raises(ValueError, match="different numbers of local features, 2, 4"):
         ranked_images(folder, [few.path, index], tokens=4)
@@ -221,5 +221,6 @@ def test_refuses_what_has_no_tokens(searched, tmp_path):
     (embeddings, problems), sets = model.embed_with_tokens([str(broken), str(files[0])], 4)
     assert np.isnan(embeddings[0]).all() and problems[0] and not problems[1]
     assert sets.tokens.shape == (2, 4, 8)
+    assert [(values[0] == 0).all() for values in sets] == [True] * 3 and sets.weights[1].any()
     assert TokenModel(RunFolder(run).learner().embedder, 4).none().weights.sum() == 0
     assert EmbeddingsFolder(embedded).shard_schema(0).field("token_weights").type.list_size == 4

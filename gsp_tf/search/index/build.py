@@ -374,9 +374,19 @@ def change_index(
         index._take(*index._folder.write(metadata, _merged(index, kept + new)))
 
 
+def check_metric(source: Embeddings, index: Index, both: str) -> None:
+    """Raises `ValueError` for vectors without their lengths beside Euclidean distances."""
+    if source.metric == "cosine" != index.metadata.metric:
+        raise ValueError(
+            f"{both} do not belong together: embeddings for cosine distances may have lost their "
+            "lengths, which Euclidean distances need. Take those that they were made of."
+        )
+
+
 def _embedded(index, source):
     metadata, both = index.metadata, f"{source.name} and the index {index.path}"
     check_same_model(source.model, metadata.model, both)
+    check_metric(source, index, both)
     dims = source.dim, metadata.embedding_dim or metadata.dim
     if dims[0] != dims[1]:
         raise ValueError(f"{both} do not belong together: the dimensions are {dims}.")

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_at_least, integers
 from gsp_tf._console import listed, show_progress
+from gsp_tf._files import several
 from gsp_tf._metadata import check_same_model
 from gsp_tf._typing import PathLike, Reranking
 from gsp_tf.data import UnreadableImageError
@@ -23,12 +24,12 @@ from gsp_tf.evaluation import (
     rerank_by_transport,
 )
 from gsp_tf.search._embedded import EmbeddingsFolder
-from gsp_tf.search._tables import ImageTable, as_text, vectors_of, writing_table
+from gsp_tf.search._tables import ImageTable, as_text, column_texts, vectors_of, writing_table
 from gsp_tf.search.embed import list_images
 from gsp_tf.search.embedder import RunModel
 from gsp_tf.search.embeddings import Embeddings, holds_embeddings, is_index, read_labelled
 from gsp_tf.search.index._where import ConditionError
-from gsp_tf.search.index.build import build_index
+from gsp_tf.search.index.build import build_index, check_metric
 from gsp_tf.search.index.image_index import Index, PrefixIndex
 from gsp_tf.search.thresholds import Decision, Thresholds, find_thresholds
 
@@ -174,8 +175,8 @@ def search(
             ...
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
-    several = isinstance(image, list | tuple)
-    images = [str(file) for file in (image if several else [image])]
+    is_one = not isinstance(image, list | tuple)
+    images = [str(file) for file in ([image] if is_one else image)]
     searched = _Searcher(run, index, k, thresholds, rerank, where, dim, whitening)
     embeddings, problems, sets = searched.embed(images, "Embedding")
     for file, problem in zip(images, problems, strict=True):
@@ -185,7 +186,7 @@ def search(
     without = [file for file, found in zip(images, neighbours, strict=True) if not found]
     if without:
         raise ValueError(f"All {searched.num_images:,} images are excluded for {listed(without)}.")
-    return neighbours if several else neighbours[0]
+    return neighbours[0] if is_one else neighbours
 
 
 def _opened(run, index, dim):
@@ -270,10 +271,15 @@ class _Searcher:
         excluded: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Neighbour]]:
         """The neighbours of each embedding `(Q, D)`; none where all images are excluded."""
-        if excluded is not None and len(excluded) != len(names):
-            raise ValueError(
-                f"excluded must hold ids for each of {len(names)} images; received {len(excluded)}."
-            )
+        if excluded is not None:
+            if len(excluded) != len(names):
+                raise ValueError(
+                    f"excluded must hold ids for each of {len(names)} images; received "
+                    f"{len(excluded)}."
+                )
+            excluded = [np.unique(integers(ids, "excluded")) for ids in excluded]
+            for ids in excluded:
+                self.index.items(ids)  # raises for an id that it does not have
         if self.order is not None:
             found = self.order(embeddings, self.k, excluded)
             return _neighbours(self.index, self.thresholds, names, *found)
@@ -281,7 +287,7 @@ class _Searcher:
         # Rows of queries, and the ids that they must not find.
         blocks = [(slice(None), np.empty(0, np.int64))]
         if excluded is not None:
-            blocks = [(slice(row, row + 1), np.unique(ids)) for row, ids in enumerate(excluded)]
+            blocks = [(slice(row, row + 1), ids) for row, ids in enumerate(excluded)]
         neighbours = []
         for rows, ids in blocks:
             lost = ids if self.matching is None else ids[np.isin(ids, self.matching)]
@@ -310,14 +316,14 @@ def _reranked(index, sets, ids, distances, k):
 
 
 def _neighbours(index, thresholds, names, ids, distances, costs):
-    several = []
+    neighbours = []
     for number, (name, of_query) in enumerate(zip(names, ids, strict=True)):
         own = name, os.path.abspath(name)
         described = index.labels(of_query), index.paths(of_query)
         of_costs = None if costs is None else costs[number].tolist()
         found = in_order(thresholds, of_query, distances[number], *described, of_costs)
-        several.append([one._replace(is_query=one.path in own) for one in found])
-    return several
+        neighbours.append([one._replace(is_query=one.path in own) for one in found])
+    return neighbours
 
 
 def in_order(thresholds, ids, distances, labels, paths, costs=None) -> list[Neighbour]:
@@ -384,8 +390,7 @@ def excluded_by(
     how = f"Name a table with the columns path and {column} (--table FILE)."
     if column not in index.columns:
         raise ValueError(f"The index {index.path} has no column {column}. {how}")
-    values = index.column(column, index.ids).to_pylist()
-    groups = np.array(["" if v is None or v != v else str(v) for v in values])
+    groups = column_texts(index.items(index.ids), column)
     group_of = dict(zip(paths, groups, strict=True))
 
     def excluded(images):
@@ -428,7 +433,7 @@ class _Searches(NamedTuple):
 
 def search_many(
     run: RunModel | Index | PathLike,
-    queries: Sequence[PathLike],
+    queries: PathLike | Sequence[PathLike],
     out: PathLike,
     index: Index | PathLike | None = None,
     k: int = 10,
@@ -499,6 +504,7 @@ def search_many(
 
 def _searches(searched, queries, excluded, thresholds):
     """Yields names, problems and neighbours of queries, in blocks."""
+    queries = several(queries)
     if len(queries) == 1 and holds_embeddings(Path(queries[0])):
         source = Embeddings.read(queries[0])
         metadata = searched.index.metadata
@@ -518,10 +524,10 @@ def _of_embeddings(searched, source, excluded):
     if searched.rerank == "transport":
         raise ValueError("Transport needs the images of the queries; received embeddings.")
     made_by = searched.index.metadata.model
+    both = f"{source.name} and the index {searched.index.path}"
     if None not in (source.model, made_by):
-        check_same_model(
-            source.model, made_by, f"{source.name} and the index {searched.index.path}"
-        )
+        check_same_model(source.model, made_by, both)
+    check_metric(source, searched.index, both)
     for block in show_progress(source.blocks(), "Searching", source.num_blocks):
         names = block["path"].to_pylist()
         ids = None if excluded is None else excluded(names)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsp_tf.search.collection import _Collection
+from gsp_tf.search.embed import file_columns
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +49,17 @@ def test_paths_are_relative_to_the_file(tmp_path):
 
 
 def test_bytes_are_named_by_their_row_or_path(tmp_path):
-    batch = write(tmp_path / "a.parquet", {"bytes": [b"0", None], "label": ["x", None]})
+    batch = write(tmp_path / "a.parquet", {"bytes": [b"0", None], "label": ["x", ""]})
     assert batch.names == [f"{tmp_path / 'a.parquet'}#{row}" for row in (0, 1)]
     assert batch.images == [b"0", None] and batch.labels == ["x", None]
     batch = write(tmp_path / "a.parquet", {"bytes": [b"0"], "path": ["0.jpg"]})
     assert batch.names == [str(tmp_path / "0.jpg")] and batch.images == [b"0"]
+
+
+def test_a_path_with_the_character_nul_names_no_file(tmp_path):
+    batch = write(tmp_path / "a.parquet", {"path": ["a\0.png"]})
+    columns = file_columns(batch.images)
+    assert [column.to_pylist() for column in columns.values()] == [[None], [None]]
 
 
 def test_other_columns_are_passed_on(tmp_path):
@@ -85,6 +92,7 @@ def test_the_fingerprint_is_that_of_the_contents(tmp_path):
         ({"name": ["a"], "id": [1]}, "neither a column path nor bytes; received .* name, id"),
         ({"path": [1]}, "path is of type int64; expected string"),
         ({"bytes": ["a"]}, "bytes is of type string; expected binary"),
+        ({"path": ["a"], "label": [["b"]]}, r"label is of type list<.*>; expected string"),
         ({"path": pa.array([], pa.string())}, "lists no images"),
     ],
 )

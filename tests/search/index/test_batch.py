@@ -133,6 +133,20 @@ def test_a_query_with_nothing_left_has_a_row_and_the_others_go_on(
     assert code == 1 and f"All {without} images are excluded for" in errors.replace("\n", " ")
 
 
+def test_each_query_has_its_own_exclusions(run, images, with_cameras):
+    index, query = Index(with_cameras[0]), min(images.rglob("*.png"))
+    where = "camera == 'left'"
+    for rerank in (None, "query_expansion"):
+        options = {"index": index, "k": 30, "rerank": rerank, "where": where}
+        (all_left,) = search(run, [query], **options)
+        ids = [one.id for one in all_left]
+        assert set(ids) == set(index.matching(where).tolist())
+        found = search(run, [query] * 3, **options, excluded=[[], ids[:2], np.array(ids[5:])])
+        assert [[one.id for one in of] for of in found] == [ids, ids[2:], ids[:5]]
+        with pytest.raises(ValueError, match="has no image of id 999"):
+            search(run, [query], **options, excluded=[[999]])
+
+
 def ranked(method, queries, vectors, k):
     """Rows and costs of the first k by a way to re-rank, from its own functions."""
     if method == "k_reciprocal":

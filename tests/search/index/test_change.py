@@ -6,7 +6,7 @@ from embedded import KINDS, edit_json, names_of, random_embeddings, write_embedd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.search import Index, build_index, change_index
+from gsp_tf.search import Index, build_index, change_index, search_many
 from gsp_tf.search._embedded import EmbeddingsFolder
 
 
@@ -129,6 +129,13 @@ def test_other_models_and_images_that_are_not_there_are_refused(built, embedding
     edit_json(resized / "embeddings.json", model={**vars(model), "preprocessing": preprocessing})
     with pytest.raises(ValueError, match="the preprocessing is {'image_size': 17"):
         change_index(index, resized)
+    source = write_embeddings(tmp_path / "source", 3 * embeddings, [f"/x{i}" for i in range(300)])
+    cosine = build_index(source, tmp_path / "cosine", metric="cosine").path
+    with pytest.raises(ValueError, match="cosine and .* lost their lengths, which Euclidean"):
+        change_index(index, cosine)
+    with pytest.raises(ValueError, match="cosine and .* lost their lengths, which Euclidean"):
+        search_many(index, cosine, tmp_path / "found.csv")
+    assert search_many(cosine, index.path, tmp_path / "found.csv", k=1).queries == 300
     with pytest.raises(ValueError, match="index does not hold 1 image to delete: /gone.png"):
         change_index(index, delete=["/000.png", "/gone.png"])
     assert len(index) == len(Index(index.path)) == 300

@@ -277,7 +277,7 @@ def _sizes(names, groups):
         try:
             sizes[row, 2] = os.stat(names[row]).st_size
             sizes[row, :2] = image_size(names[row])
-        except (OSError, UnreadableImageError):
+        except (OSError, ValueError, UnreadableImageError):  # no path has the character NUL
             continue
     return sizes
 

@@ -9,7 +9,7 @@ import faiss
 import numpy as np
 
 from gsp_tf._arguments import checked_seed
-from gsp_tf._console import show_progress
+from gsp_tf._console import listed, show_progress
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
 from gsp_tf.search._tables import vectors_of, write_table
@@ -163,6 +163,11 @@ def compare_indexes(
     truth = builder.truth(queries, nobody, min(NEIGHBOURS, len(held)))
     can_train = len(held) >= FEWEST_TO_COMPRESS
     enough = [pair for pair in compared if can_train or pair[0] in KEEP_VECTORS]
+    if not enough:
+        raise ValueError(
+            f"Nothing is left to compare: {listed([kind for kind, _ in compared])} need at least "
+            f"{FEWEST_TO_COMPRESS} vectors; received {len(held)}."
+        )
     measured = [
         _measured(kind, rescore, builder, queries, truth)
         for kind, rescore in show_progress(enough, "Comparing", len(enough))

@@ -82,6 +82,8 @@ def test_the_exact_index_always_qualifies(tmp_path, command):
 
 def test_what_cannot_be_compared(source, tmp_path, command):
     build_index(source, tmp_path / "pq", "ivf_pq")
+    with pytest.raises(ValueError, match="to compare: ivf_pq need at least 256 vectors; .* 36."):
+        compare_indexes(source, most_vectors=40, compared=[("ivf_pq", None)])
     for arguments, message in (
         ([source, "--compare", "--kind", "hnsw"], "--compare takes --out, --metric, --dim,"),
         ([source, "--compare", "--sample", "1"], "needs at least 2 vectors"),

@@ -171,10 +171,10 @@ class RankingMetrics:
         names, starts = np.unique(groups[rows], return_index=True)
         parts = np.split(rows, starts[1:])
         return {
-            name.item(): RankingMetrics(
+            name: RankingMetrics(
                 {metric: values[part] for metric, values in self.values.items()}, self.labels[part]
             )
-            for name, part in zip(names, parts, strict=True)
+            for name, part in zip(names.tolist(), parts, strict=True)
         }
 
     def class_means(self) -> "RankingMetrics":
@@ -576,14 +576,17 @@ def gallery_metrics(
             f"galleries must be one per reference, {(len(references),)}; received "
             f"{galleries.shape}."
         )
+    if reference_sources is not None:
+        reference_sources = checked_labels(reference_sources, len(references), "reference_sources")
     found, refused = {}, None
-    for gallery in np.unique(galleries):
-        rows = np.flatnonzero(galleries == gallery)
+    names, numbers = np.unique(galleries, return_inverse=True)
+    for number, gallery in enumerate(names.tolist()):
+        rows = np.flatnonzero(numbers == number)
         own = None
         if is_own:
             own = np.full(len(queries), -1)
             own[rows] = np.arange(len(rows))
-        sources = None if reference_sources is None else np.asarray(reference_sources)[rows]
+        sources = None if reference_sources is None else reference_sources[rows]
         labels = query_labels, reference_labels[rows], query_sources, sources
         try:
             positives = Positives(*labels, own)
@@ -591,7 +594,7 @@ def gallery_metrics(
             refused = error
             continue
         nearest = exact_ranking(queries, references[rows], metric, exclude_own=False)
-        found[gallery.item()] = _measured(nearest, positives, at)
+        found[gallery] = _measured(nearest, positives, at)
     if not found:
         raise refused
     return found

@@ -57,6 +57,32 @@ def test_images_ignore_themselves_in_their_own_gallery(with_sources):
             np.testing.assert_allclose(of_year.values["r_precision"][row], expected)
 
 
+@pytest.mark.parametrize("names", [["left", "right"], [7.5, np.nan]])
+def test_names_of_any_type_are_those_of_the_galleries(names):
+    queries, labels = samples(0, 20)
+    references, theirs = samples(1)
+    number = np.arange(60) % 2
+    found = gallery_metrics(
+        queries,
+        labels,
+        np.array(names, object if "left" in names else float)[number],
+        references,
+        theirs,
+    )
+    expected = gallery_metrics(queries, labels, number, references, theirs)
+    assert list(map(str, found)) == list(map(str, names))
+    for ours, of_number in zip(found.values(), expected.values(), strict=True):
+        assert_same(ours, of_number)
+
+
+@pytest.mark.parametrize("count", [59, 61])
+def test_sources_of_other_references_are_refused(count):
+    (queries, labels), (references, theirs) = samples(0, 20), samples(1)
+    sources = {"query_sources": labels, "reference_sources": np.zeros(count, int)}
+    with pytest.raises(ValueError, match=rf"reference_sources .* \(60,\) .*received \({count},\)"):
+        gallery_metrics(queries, labels, np.arange(60) % 2, references, theirs, **sources)
+
+
 def test_galleries_without_positives_are_left_out_or_refused():
     queries, labels = samples(0, 10)
     galleries = [7, 7, 8, 8, 9, 9]  # 8 has no positive, and 9 no other class

@@ -79,7 +79,7 @@ def test_tables_by_class_and_by_group():
         value, *ends = of_class.means(num_resamples=10)["map_at_r"]
         assert value == pytest.approx(values[labels == label].mean()) and np.isnan(ends).all()
     cameras = np.where(labels < 4, "left", "right")
-    by_camera = found.by(cameras)
+    by_camera = found.by(cameras.astype(object))
     assert list(by_camera) == ["left", "right"]
     assert by_camera["left"].num_queries == (labels < 4).sum()
     value, low, high = by_camera["left"].means(num_resamples=100)["map_at_r"]

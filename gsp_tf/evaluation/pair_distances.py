@@ -492,7 +492,7 @@ class PairDistances:
             distances `(S,)`, and counts `(1 + B, S)` of positive and of negative pairs up to them;
             the first row has the pairs themselves.
         """
-        wanted = [self._scale.steps_at(thresholds)] if len(thresholds) else []
+        wanted = [np.maximum(self._scale.steps_at(thresholds), 0)] if len(thresholds) else []
         for counts, shares in (
             (self._positives, _POSITIVE_SHARES),
             (self._negatives, _NEGATIVE_SHARES),

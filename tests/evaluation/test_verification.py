@@ -271,6 +271,22 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     assert all(low <= value <= high for value, low, high in auc)
 
 
+@pytest.mark.parametrize("most_exact", [1448, 0])
+def test_a_rate_at_which_no_pair_may_match_leaves_the_other_metrics(monkeypatch, most_exact):
+    monkeypatch.setattr(pair_distances, "_MOST_DISTINCT", most_exact)
+    embeddings, labels, _ = clusters(0)
+    order = np.argsort(labels, kind="stable")
+    embeddings, labels = embeddings[order], labels[order]
+    first = np.flatnonzero(np.diff(labels, prepend=0))[:4]
+    embeddings[first] = 0.0  # six pairs of equal images of different classes
+    pairs = PairDistances(embeddings, labels)
+    alone = verification_metrics(pairs, [0.1], num_resamples=100)
+    both = verification_metrics(pairs, [1e-3, 0.1], num_resamples=100)
+    for name, expected in alone.items():
+        np.testing.assert_allclose(both[name], expected, atol=2e-3, err_msg=name)
+    assert both["threshold_at_far_0.001"].value < 0 == both["tar_at_far_0.001"].value
+
+
 @pytest.mark.parametrize(("num_classes", "confidence"), [(2, 0.5), (4, 0.95), (5, 0.99)])
 def test_too_few_classes_have_no_interval(num_classes, confidence):
     labels = np.arange(30 * num_classes) % num_classes

@@ -14,7 +14,7 @@ from gsp_tf.training.distribute import is_chief
 
 _WHAT = "a checkpoint"
 _KERAS_STATE = {
-    keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
+    keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch", "best_weights"),
     keras.callbacks.ModelCheckpoint: ("best",),
     keras.callbacks.ReduceLROnPlateau: ("wait", "best", "cooldown_counter"),
 }

@@ -87,7 +87,9 @@ def test_keras_callbacks_continue_to_wait(tmp_path):
     path = tmp_path / "state.npz"
 
     def callbacks(resume=False):
-        stop = keras.callbacks.EarlyStopping("score", mode="max", patience=3)
+        stop = keras.callbacks.EarlyStopping(
+            "score", mode="max", patience=3, restore_best_weights=True
+        )
         plateau = keras.callbacks.ReduceLROnPlateau("score", mode="max", patience=2, cooldown=1)
         parts = {"stop": stop, "plateau": plateau}
         score = keras.callbacks.LambdaCallback(
@@ -105,6 +107,8 @@ def test_keras_callbacks_continue_to_wait(tmp_path):
     assert rest["loss"] == history["loss"][2:]
     rates = [float(m.optimizer.learning_rate) for m in (whole, resumed)]
     assert rates[0] == rates[1] == pytest.approx(0.005)
+    for ours, theirs in zip(resumed.get_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)  # those of the best epoch, the first
 
 
 def test_another_model_or_epoch_is_refused(tmp_path):

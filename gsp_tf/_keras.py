@@ -81,6 +81,13 @@ def serialized_optimizer(optimizer: keras.optimizers.Optimizer) -> dict:
     return portable(keras.saving.serialize_keras_object(optimizer))
 
 
+def batches_of(optimizer: keras.optimizers.Optimizer) -> tuple[int, int]:
+    """The batches that an optimizer has seen, and how many of them make a step."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
+    seen = int(keras.ops.convert_to_numpy(optimizer._iterations))
+    return seen, optimizer.gradient_accumulation_steps or 1
+
+
 def averages_of(
     optimizer: keras.optimizers.Optimizer,
 ) -> list[tuple[keras.Variable, keras.Variable]]:

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from gsp_tf._config import Guarded, Number, numbers_of
-from gsp_tf._keras import holding
+from gsp_tf._keras import batches_of, holding
 from gsp_tf.training.distribute import scope_of
 from gsp_tf.training.metric_learner import MetricLearner
 
@@ -92,7 +92,7 @@ class Schedule(keras.callbacks.Callback):
         self._forget_traces()
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        self._first_step = None
+        self._first_batch = None
         for path, values in self.schedules.items():
             if not _is_of_steps(values):
                 self._assign(path, values(epoch))
@@ -101,11 +101,11 @@ class Schedule(keras.callbacks.Callback):
         of_steps = {path: x for path, x in self.schedules.items() if _is_of_steps(x)}
         if not of_steps:
             return
-        if self._first_step is None:  # after a Checkpoint has restored it
-            self._first_step = int(ops.convert_to_numpy(self.model.optimizer.iterations))
-        updates = batch // (self.model.optimizer.gradient_accumulation_steps or 1)
+        if self._first_batch is None:  # after a Checkpoint has restored it
+            self._first_batch, self._accumulated = batches_of(self.model.optimizer)
+        step = (self._first_batch + batch) // self._accumulated
         for path, values in of_steps.items():
-            self._assign(path, ops.convert_to_numpy(values(self._first_step + updates)))
+            self._assign(path, ops.convert_to_numpy(values(step)))
 
     def on_train_end(self, logs: dict | None = None) -> None:
         self._held.close()

@@ -154,6 +154,20 @@ def test_a_plain_model_and_a_function_of_the_step():
     assert model.loss.scale == 4.0  # that of step 3
 
 
+@pytest.mark.parametrize("wrap", [lambda inner: inner, keras.optimizers.LossScaleOptimizer])
+def test_a_step_is_one_of_the_optimizer_that_accumulates_gradients(wrap):
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
+    optimizer = wrap(keras.optimizers.SGD(0.0, gradient_accumulation_steps=2))
+    model.compile(optimizer, losses.NCALoss(), run_eagerly=EAGERLY)
+    seen = []
+    watch = keras.callbacks.LambdaCallback(
+        on_train_batch_begin=lambda batch, logs: seen.append(float(model.loss.scale.numpy()))
+    )
+    steps = keras.optimizers.schedules.PolynomialDecay(1.0, 10, 11.0)
+    fit(model, {"loss.scale": steps}, epochs=3, callbacks=[watch], batch_size=6)
+    assert seen == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0]  # three batches an epoch
+
+
 def test_a_run_that_was_saved_and_continued_is_one_that_was_not(tmp_path):
     schedules = {
         "loss.batch_weight": lambda epoch: 0.5 * epoch,

@@ -183,11 +183,10 @@ def kept_baselines(run) -> dict[str, RankingMetrics]:
     if not _is_pretrained(run.recipe):
         return {}
     network, folder = _StartingNetwork(run.recipe, run.splits), run.folder
-    labels = run.splits.test.labels
     try:
-        found = {"frozen": _kept(folder.frozen_path, labels, network.metrics)}
+        found = {"frozen": _kept(folder.frozen_path, run, network.metrics)}
         if run.recipe.data.classes_per_batch:  # otherwise training knows no classes
-            found["head"] = _kept(folder.head_path, labels, network.head_metrics)
+            found["head"] = _kept(folder.head_path, run, network.head_metrics)
         return found
     except (ImportError, OSError, ValueError) as error:  # the weights may be elsewhere by now
         warnings.warn(
@@ -198,9 +197,9 @@ def kept_baselines(run) -> dict[str, RankingMetrics]:
         return {}
 
 
-def _kept(path, labels, measure):
+def _kept(path, run, measure):
     """Metrics from a file, or measured and kept there."""
-    found = _read(path, labels)
+    found = _read(path, run.splits.test.labels, run.recipe.evaluation.recall_at)
     if found is None:
         found = measure()
         with replacing(path) as temporary:
@@ -208,12 +207,14 @@ def _kept(path, labels, measure):
     return found
 
 
-def _read(path, labels):
-    """Metrics from a file; None if it is not there, damaged, or of other queries."""
+def _read(path, labels, depths):
+    """Metrics from a file; None if it is not there, damaged, or of other queries or depths."""
     try:
         with reading_arrays(path, "an archive of arrays") as arrays:
             values = dict(arrays)
         same = np.array_equal(values.pop(_LABELS), labels)
+        recalls = {name for name in values if name.startswith("recall_at_")}
+        same = same and recalls == {f"recall_at_{depth}" for depth in depths}
         return RankingMetrics(values, labels) if same else None
     except (OSError, ValueError, KeyError):
         return None

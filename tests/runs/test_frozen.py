@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 from dataclasses import replace
 
 import keras
@@ -15,7 +16,7 @@ from sklearn.covariance import LedoitWolf
 from gsp_tf import backbones
 from gsp_tf.evaluation import RankingMetrics
 from gsp_tf.recipe import ClassRecipe, Recipe, TrainingRecipe, resolved
-from gsp_tf.runs import Run, evaluation_batches, frozen, frozen_metrics, frozen_recipe
+from gsp_tf.runs import Run, RunFolder, evaluation_batches, frozen, frozen_metrics, frozen_recipe
 
 HURT = """
 backbone: {{name: conv4, weights: "{weights}"}}
@@ -153,6 +154,18 @@ def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, caps
         run.folder.update_metrics(best_epoch=before["best_epoch"])
         for path, arrays in zip(paths, kept, strict=True):
             np.savez(path, **arrays)
+
+
+def test_an_evaluation_of_other_depths_compares_with_the_same_depths(hurt, tmp_path):
+    path = shutil.copytree(hurt[0], tmp_path / "run")
+    recipe = Run(path).recipe
+    depths = replace(recipe.evaluation, recall_at=(1, 7))
+    RunFolder(path).write_recipe(replace(recipe, evaluation=depths))
+    Run(path).evaluate()
+    metrics = RunFolder(path).metrics()
+    for entry in ("test", "frozen", "head", "gain"):
+        assert {"recall_at_1", "recall_at_7"} <= metrics[entry].keys()
+        assert "recall_at_2" not in metrics[entry]
 
 
 def test_without_classes_or_training_there_is_less_to_compare_with(hurt):

@@ -66,6 +66,7 @@ def train(
             trained = Ladder(resume).climb(minutes, **changes)
         else:
             require_run(resume)
+            _refuse_minutes(minutes, resume)
             from gsp_tf.runs import open_run
 
             trained = open_run(resume).resume(**changes)
@@ -78,6 +79,7 @@ def train(
             splits = load_splits(recipe, images)
             trained = Ladder.at(path, rungs, splits, or_beside=run is None).climb(minutes)
         else:
+            _refuse_minutes(minutes, recipe.name)
             trained = open_run(run or _free(path, "train"), recipe)
             if images is not None:
                 trained.splits = load_splits(recipe, images)
@@ -307,6 +309,15 @@ def _resumed_changes(given):
             "--training.epochs and --training.patience can be given."
         )
     return training
+
+
+def _refuse_minutes(minutes, name):
+    """Refuse a time for a training that would not end after it."""
+    if minutes is not None:
+        raise ValueError(
+            "--minutes is the time of a ladder, which a pretrained network climbs on a folder of "
+            f"photographs; {name} trains one model. Give --training.epochs instead."
+        )
 
 
 def _exit_code(runs):

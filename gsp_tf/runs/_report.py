@@ -80,37 +80,34 @@ class SeenImages:
 
 
 _TEST_IMAGES = (
-    "name",
-    "path",
-    "image_size",
-    "resize",
-    "split_fractions",
-    "split_seed",
-    "collage",
+    *("name", "path", "min_images_per_class", "split_fractions", "split_seed"),
+    *("image_size", "resize", "collage", "canvas"),
 )
+_OF_VIEWS = "horizontal_flip", "min_crop_area", "augmentation"
+_HALVES = "mlrc", "conventional", "ablation"
 
 
 def check_same_images(recipes):
     """Refuse recipes whose runs have other test images than the first."""
+    first = _test_images(recipes[0])
     for recipe in recipes[1:]:
-        if _test_half(recipe.protocol) != _test_half(recipes[0].protocol):
-            raise ValueError(
-                "One report is about runs with the same test images; protocol.name of "
-                f"{recipe.name} is {recipe.protocol.name}, of {recipes[0].name} "
-                f"{recipes[0].protocol.name}."
-            )
-        for name in _TEST_IMAGES:
-            ours, theirs = getattr(recipe.data, name), getattr(recipes[0].data, name)
-            if ours != theirs:
+        for field, value in _test_images(recipe).items():
+            if value != first[field]:
                 raise ValueError(
-                    f"One report is about runs with the same test images; data.{name} of "
-                    f"{recipe.name} is {ours}, of {recipes[0].name} {theirs}."
+                    f"One report is about runs with the same test images; {field} of "
+                    f"{recipe.name} is {value}, of {recipes[0].name} {first[field]}."
                 )
 
 
-def _test_half(protocol):
-    """The part of a protocol that determines the test images."""
-    return protocol.name if protocol.name in ("fractions", "tuning") else "halves"
+def _test_images(recipe):
+    """The fields of a recipe that determine its test images, by their names."""
+    data, protocol = recipe.data, recipe.protocol.name
+    names = (*_TEST_IMAGES, *(_OF_VIEWS if data.name == "unlabelled" else ()))
+    return {
+        **{f"data.{name}": getattr(data, name) for name in names},
+        "protocol.name": " or ".join(_HALVES) if protocol in _HALVES else protocol,
+        "trainer": "fit or ccp" if recipe.trainer in ("fit", "ccp") else recipe.trainer,
+    }
 
 
 def summary_of(recipe, folder, kept, images):

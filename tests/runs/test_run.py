@@ -1,5 +1,6 @@
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ from digit_runs import run_command
 from embedded import edit_recipe
 
 from gsp_tf.evaluation import class_wise_map, clustering_metrics
-from gsp_tf.recipe import load_recipe
+from gsp_tf.recipe import CanvasRecipe, DataRecipe, ProtocolRecipe, Recipe, load_recipe
 from gsp_tf.runs import Comparison, Run, RunFolder, _evaluation, _training, load_splits, place_maps
+from gsp_tf.runs._report import check_same_images
 
 SHORT = ["--training.epochs", "1", "--training.steps_per_epoch", "2"]
 
@@ -137,6 +139,33 @@ def test_evaluation_keeps_the_embeddings_for_the_report(copied, monkeypatch):
         run.report()
 
 
+def test_one_report_is_about_the_same_test_images():
+    folder = Recipe("first", data=DataRecipe("folder", "images"))
+    views = {"views": 2, "classes_per_batch": 0, "unlabelled_per_batch": 8}
+    unlabelled = Recipe("first", data=DataRecipe("unlabelled", "images", **views))
+    flipped = replace(folder.data, horizontal_flip=True, classes_per_batch=8)
+    conventional = ProtocolRecipe("conventional")
+    check_same_images([folder, replace(folder, data=flipped, trainer="ccp", seed=9)])
+    check_same_images(
+        [replace(folder, protocol=of) for of in (conventional, ProtocolRecipe("mlrc", fold=1))]
+    )
+    for first, fields, changed in (
+        (folder, {"split_seed": 1}, "data.split_seed"),
+        (folder, {"min_images_per_class": 9}, "data.min_images_per_class"),
+        (folder, {"canvas": CanvasRecipe("cifar100", "tiles")}, "data.canvas"),
+        (unlabelled, {"horizontal_flip": True}, "data.horizontal_flip"),
+        (folder, {"protocol": conventional}, "protocol.name"),
+        (folder, {"trainer": "classification"}, "trainer"),
+    ):
+        data = {name: value for name, value in fields.items() if hasattr(first.data, name)}
+        sections = {name: value for name, value in fields.items() if name not in data}
+        other = replace(first, name="other", data=replace(first.data, **data), **sections)
+        with pytest.raises(
+            ValueError, match=f"same test images; {changed} of other is .* of first"
+        ):
+            check_same_images([first, other])
+
+
 def test_evaluate_completes_a_run_that_was_killed(copied):
     expected = copied.metrics()["test"]
     copied.metrics_path.unlink()
@@ -248,6 +277,13 @@ def test_a_bad_recipe_is_refused_when_it_is_read(trained, options, message):
 def test_a_recipe_refused_before_training_leaves_nothing(trained, tmp_path, options, message):
     with pytest.raises((ValueError, OSError), match=re.escape(message)):
         Run(tmp_path / "run", load_recipe(trained.recipe, options)).train()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_time_without_a_ladder_is_refused(trained, tmp_path, capsys):
+    for arguments in ([trained.recipe, "--run", tmp_path / "run"], ["--resume", trained.path]):
+        assert run_command("train", *arguments, "--minutes", 5) == 1
+        assert "--minutes is the time of a ladder" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

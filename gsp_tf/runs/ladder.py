@@ -280,7 +280,8 @@ class Ladder:
         for column in ("min", "val", "P@1", "MAP@R"):
             table.add_column(column, justify="right", no_wrap=True)
         for key, name in baseline_names(self.recipes["head"]).items():
-            table.add_row(name, "", "", *_cells(first, key))
+            if key in first:
+                table.add_row(name, "", "", *_cells(first, key))
         for name, metrics in rungs.items():
             is_kept = self._folder(name).recipe() == kept
             title = f"{_TITLES[name]}{' (kept)' if is_kept else ''}"

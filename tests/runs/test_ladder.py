@@ -116,6 +116,11 @@ def test_a_ladder_ends_where_a_rung_is_no_better(photographs, capsys, without_tr
     assert run_command("check", *command[1:], *SHORT[-4:]) == 0
 
 
+def test_a_ladder_without_epochs_keeps_its_start(photographs, capsys, without_tracing):
+    assert run_command("train", "my_images", *SMALL, "--training.epochs", "0") == 0
+    assert "trained head (kept)" in capsys.readouterr().out
+
+
 def test_fields_that_are_given_hold_for_all_rungs(photographs):
     recipe = choose_recipe("my_images", backbone="two_blocks", weights="imagenet")
     own = ladder_recipes(recipe)

@@ -82,14 +82,16 @@ def test_queries_and_gallery():
     seed=st.integers(0, 2**16),
     repeats=st.lists(st.integers(1, 3), min_size=1, max_size=3),
     noise=st.sampled_from([0.0, 0.1, 10.0]),
+    groups=st.sampled_from([8, 16, 1024]),
 )
-def test_any_number_of_models_per_fold_in_small_blocks(seed, repeats, noise):
+def test_any_number_of_models_per_fold_in_small_blocks(seed, repeats, noise, groups):
     rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 4, size=15)
-    labels[:2] = 0
-    folds = [models(rng, rng.normal(size=(4, 6))[labels], r, 1)[0] for r in repeats]
+    labels = rng.integers(0, 6, size=40)
+    centres = rng.normal(size=(len(repeats), 6, 6))[:, labels]
+    folds = [models(rng, *given, 1, noise=noise)[0] for given in zip(centres, repeats, strict=True)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ensemble, "_BLOCK_BYTES", 4 * 3 * 1024 * 4)
+        patch.setattr(ensemble, "_GROUPS", groups)
+        patch.setattr(ensemble, "_BLOCK_BYTES", 4 * 3 * 64 * 4)
         patch.setattr(ensemble, "_PIECE_ENTRIES", 20)
         check(ensemble_metrics(folds, labels, recall_at=(1, 4)), *naive(folds, labels))
 

@@ -197,15 +197,16 @@ def _build(loss, embeddings):
 
 def finite_differences(function, *points, step=1e-6):
     """Gradients of a function of arrays, from two of its values for each entry."""
+    points = [np.array(point, "float64") for point in points]
     gradients = [np.empty_like(point) for point in points]
-    for which, gradient in enumerate(gradients):
-        for index in np.ndindex(*gradient.shape):
-            values = []
-            for sign in (1, -1):
-                moved = [point.copy() for point in points]
-                moved[which][index] += sign * step
-                values.append(float(function(*moved)))
-            gradient[index] = (values[0] - values[1]) / (2 * step)
+    for point, gradient in zip(points, gradients, strict=True):
+        for index in np.ndindex(*point.shape):
+            value = point[index]
+            point[index] = value + step
+            above = float(function(*points))
+            point[index] = value - step
+            gradient[index] = (above - float(function(*points))) / (2 * step)
+            point[index] = value
     return gradients
 
 

@@ -7,12 +7,16 @@ import sys
 
 import keras
 import numpy as np
+from gradients import differentiated
 from keras import ops as keras_ops
+from layer_examples import LAYERS
 from local_maps import features_like, randomized
-from loss_examples import EVERY_PAIR_LOSS, LAYERS, with_weights
+from loss_examples import EVERY_PAIR_LOSS, with_weights
+from loss_examples import LAYERS as LOSS_LAYERS
 
-from gsp_tf import layers, losses, ops
+from gsp_tf import losses, ops
 from gsp_tf._numerics import solve_positive_definite
+from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.layers.pooling.optimal_transport import _balanced_transport
 
 LABELS = np.arange(12) % 4
@@ -36,29 +40,7 @@ OPS = {
     "maps": lambda x: ops.attribute_maps(x, COST[0], 0.3, 50.0),
 }
 ZERO_SHOT = {"zero_shot": lambda: losses.ZeroShotLoss(4, 3), "groups": losses.GroupDiversityLoss}
-LAYER_MAKERS = {
-    "GSP": lambda: layers.GeneralizedSumPooling(4, return_attributes=True),
-    "GSP mean": lambda: layers.GeneralizedSumMeanPooling(4),
-    "GSP max": lambda: layers.GeneralizedSumMaxPooling(4),
-    "average and maximum": layers.AverageMaxPooling,
-    "power mean": layers.GeneralizedMeanPooling,
-    "generalised maximum": layers.GeneralizedMaxPooling,
-    "WELDON": layers.WeldonPooling,
-    "CroW": layers.CrowPooling,
-    "CBAM": layers.CBAMPooling,
-    "DELF": layers.DelfPooling,
-    "GSoP": layers.GSoPPooling,
-    "SOLAR": layers.SolarPooling,
-    "SMK": layers.SMKPooling,
-    "NetVLAD": lambda: layers.NetVLAD(4),
-    "OTP": lambda: layers.OptimalTransportPooling(4),
-    "A-grouping": lambda: layers.AttentiveGrouping(2, 3, 4),
-    "linear grouping": lambda: layers.LinearGrouping(2, 3),
-    "gates": lambda: layers.GateGrouping(2, 3),
-    "channels": lambda: layers.ChannelGrouping(2, 3),
-    "attention": lambda: layers.SecondOrderAttention(4),
-    "CRT": lambda: layers.CodedResidualTransform(4, 5, 6),
-}
+LOCAL = LAYERS | {"gsp_of_attributes": lambda: GeneralizedSumPooling(4, return_attributes=True)}
 
 
 def outcomes():
@@ -68,55 +50,30 @@ def outcomes():
         point = COST if name in ("newton", "fixed point", "balanced", "two sets") else COST - 1.0
         found[f"ops {name}"] = _joined(function, point)
     embeddings = features_like((12, 6))
-    for name, make in (EVERY_PAIR_LOSS | LAYERS | ZERO_SHOT).items():
+    for name, make in (EVERY_PAIR_LOSS | LOSS_LAYERS | ZERO_SHOT).items():
         if name not in DRAWN:
             loss = make()
             points = features_like((12, 3, 6)) if name == "groups" else embeddings
             if isinstance(loss, keras.layers.Layer):
                 with_weights(loss, columns=6)
             found[f"loss {name}"] = _joined(lambda x, loss=loss: loss(LABELS, x), points)
-    for name, make in LAYER_MAKERS.items():
+    for name, make in LOCAL.items():
         shape = (2, 4, 5, 8)
         found[f"layer {name}"] = _joined(randomized(make(), shape), features_like(shape))
     return found
 
 
 def _joined(function, point):
-    outputs, gradient = _differentiated(function, point)
-    flat = [np.ravel(keras_ops.convert_to_numpy(x)) for x in (*outputs, gradient)]
-    return np.concatenate(flat)
+    """Outputs of a function, times fixed numbers, and the gradient of their sum."""
 
-
-def _differentiated(function, point):
-    """Outputs of a function, and the gradient of a weighted sum of them."""
-    rng = np.random.default_rng(3)
-
-    def total(x):
+    def weighted(x):
+        rng = np.random.default_rng(3)
         outputs = keras.tree.flatten(function(x))
         weights = [rng.normal(size=keras_ops.shape(output)) for output in outputs]
-        sums = [
-            keras_ops.sum(y * keras_ops.cast(w, y.dtype))
-            for y, w in zip(outputs, weights, strict=True)
-        ]
-        return sum(sums), outputs
+        return [y * keras_ops.cast(w, y.dtype) for y, w in zip(outputs, weights, strict=True)]
 
-    point = keras_ops.convert_to_tensor(point)
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        with tf.GradientTape() as tape:
-            tape.watch(point)
-            value, outputs = total(point)
-        return outputs, tape.gradient(value, point)
-    if keras.backend.backend() == "jax":
-        import jax
-
-        (_, outputs), gradient = jax.jit(jax.value_and_grad(total, has_aux=True))(point)
-        return outputs, gradient
-    point.requires_grad_()
-    value, outputs = total(point)
-    value.backward()
-    return outputs, point.grad
+    outputs, found = differentiated(weighted, point)
+    return np.concatenate([np.ravel(x) for x in (*outputs, *found)])
 
 
 if __name__ == "__main__":

@@ -2,29 +2,12 @@
 
 import numpy as np
 import pytest
-from gradients import differentiated
+from gradients import differentiated, finite_differences
 
 
 def value_and_gradients(function, *arrays):
     """Value of a function of float64 tensors and its gradient with respect to each."""
     return differentiated(function, *(np.asarray(array, "float64") for array in arrays))
-
-
-def finite_differences(function, *arrays, step=1e-6):
-    """Central differences of a NumPy function of arrays, with respect to each array."""
-    arrays = [np.array(array, "float64") for array in arrays]
-    gradients = []
-    for array in arrays:
-        gradient = np.zeros(array.shape)
-        for index in np.ndindex(*array.shape):
-            value = array[index]
-            array[index] = value + step
-            above = function(*arrays)
-            array[index] = value - step
-            gradient[index] = (above - function(*arrays)) / (2 * step)
-            array[index] = value
-        gradients.append(gradient)
-    return gradients
 
 
 def assert_as_printed(code, printed, *arrays, rtol=1e-6, gradient_tolerance=1e-5):

@@ -4,11 +4,10 @@ import warnings
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, at_once, differentiated, examples
+from gradients import BACKEND, at_once, differentiated, examples, finite_differences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from printed import finite_differences
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp, softmax
 

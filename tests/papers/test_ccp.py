@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from gradients import finite_differences
 from keras import ops
-from printed import assert_as_printed, finite_differences
+from printed import assert_as_printed
 
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.losses import ContrastiveLoss, PairLoss, ProxyPairsLoss

@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from printed import assert_as_printed, finite_differences, value_and_gradients
+from gradients import finite_differences
+from printed import assert_as_printed, value_and_gradients
 from scipy.optimize import brentq, linprog, minimize
 
 from gsp_tf.layers import GeneralizedSumPooling

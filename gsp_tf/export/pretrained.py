@@ -201,8 +201,9 @@ def _of_run(run, public, embedder, name, folder):
 
 
 def _of_model(embedder, name):
-    (images, *_), (output, *_) = embedder.inputs, embedder.outputs
-    inputs = {"dtype": "float32", "shape": list(images.shape), "minimum": 0, "maximum": 255}
+    shape = embedder.inputs[0].shape
+    output = first_output(embedder(keras.Input(batch_shape=shape)))
+    inputs = {"dtype": "float32", "shape": list(shape), "minimum": 0, "maximum": 255}
     return ExportMetadata(
         format="keras",
         name=name,

@@ -196,6 +196,11 @@ def test_a_model_without_a_run(tmp_path, without_tracing):
     with pytest.raises(FileNotFoundError, match="mine is not a run folder"):
         RunModel(folder)
 
+    features = embedder.layers[0].output
+    outputs = {name: keras.layers.Dense(dim)(features) for name, dim in (("b", 3), ("a", 5))}
+    folder = gsp_tf.save_pretrained(keras.Model(embedder.inputs, outputs), tmp_path / "two")
+    assert verify_export(folder).outputs == {"embedding": [None, 3]}  # the first, not that of a
+
     class Subclassed(keras.Model):
         """A model whose shapes are unknown."""
 

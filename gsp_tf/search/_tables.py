@@ -212,6 +212,8 @@ def write_table(path: Path, columns: dict[str, Any]) -> None:
 @contextmanager
 def writing_table(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
     """A function that appends tables to a file, which appears when all is written."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise ValueError(f"Results are written as .csv or .parquet; received {path}.")
     is_parquet = path.suffix.lower() == ".parquet"
     writer = pq.ParquetWriter if is_parquet else pa_csv.CSVWriter
     with replacing(path) as temporary, writer(temporary, schema) as opened:

@@ -79,6 +79,13 @@ class CheckedImages:
             if image is None:
                 raise UnreadableImageError("", "it is missing")
             if isinstance(image, np.ndarray):
+                is_image = image.dtype == np.uint8 and image.ndim == 3 and image.size
+                if not is_image or image.shape[2] != self.channels:
+                    raise UnreadableImageError(
+                        "",
+                        f"pixels must be uint8 (H, W, {self.channels}); received {image.dtype} "
+                        f"{image.shape}",
+                    )
                 return b"", image
             if isinstance(image, str | os.PathLike):
                 if not os.path.isfile(image):
@@ -247,6 +254,9 @@ class RunModel:
 
     def _embed_readable(self, images, description, tokens):
         images = several(images)
+        if not len(images):
+            sets = tokens and tokens.none().take([])
+            return _Embedded(np.empty((0, self.dim), np.float32), []), sets
         try:
             checked = CheckedImages(images, self.embedder.input_shape[-1])
             batches, sets = runs.evaluation_batches(self.recipe, checked), []

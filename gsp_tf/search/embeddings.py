@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
 from gsp_tf import runs
-from gsp_tf._arguments import checked_seed
+from gsp_tf._arguments import check_choice, checked_seed
 from gsp_tf._console import bulleted, counted, listed, show_progress
 from gsp_tf._files import check_zip, json_object, replacing
 from gsp_tf._metadata import ModelInfo, check_same_model, parsed
@@ -191,6 +191,7 @@ class Embeddings:
         path = Path(source)
         if split is None:
             return _opened(path, tokens)
+        check_choice("split", split, Split)
         if tokens:
             raise _without_tokens(f"The run {path}")
         if split == "validation":

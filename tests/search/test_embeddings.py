@@ -271,6 +271,8 @@ def test_what_cannot_be_read(vectors, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             _ = Embeddings.read(tmp_path / name).table
+    with pytest.raises(ValueError, match="one of validation, test, gallery, received 'tets'"):
+        Embeddings.read(run, split="tets")
     for name in ("a.npz", "a.parquet", "one.npy"):
         with pytest.raises(ValueError, match=f"{name} has no labels; the classes of images"):
             Embeddings.read(tmp_path / name).labelled()

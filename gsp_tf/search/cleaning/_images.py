@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from gsp_tf.search.embedder import RunModel
 from gsp_tf.search.embeddings import Embeddings, holds_embeddings
 
 _SHARD = 1024
+TableFormat = Literal["csv", "parquet"]
 
 
 @dataclass(frozen=True)

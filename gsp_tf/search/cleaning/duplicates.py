@@ -7,14 +7,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 from PIL import Image, ImageEnhance, ImageOps
 
-from gsp_tf._arguments import checked_seed
+from gsp_tf._arguments import check_choice, checked_seed
 from gsp_tf._console import counted, show_progress
 from gsp_tf._files import locked
 from gsp_tf._metadata import Metadata, ModelInfo, check_same_model
@@ -35,7 +35,7 @@ from gsp_tf.evaluation import (
 )
 from gsp_tf.recipe import Recipe
 from gsp_tf.search._tables import write_table
-from gsp_tf.search.cleaning._images import ImagesToClean, read_images
+from gsp_tf.search.cleaning._images import ImagesToClean, TableFormat, read_images
 from gsp_tf.search.embedder import RunModel
 from gsp_tf.search.pages import image_tile
 from gsp_tf.search.thresholds import Thresholds
@@ -125,7 +125,7 @@ def find_duplicates(
     distance: float | None = None,
     thresholds: Thresholds | PathLike | None = None,
     splits: Recipe | None = None,
-    table: Literal["csv", "parquet"] = "csv",
+    table: TableFormat = "csv",
     seed: int = 0,
 ) -> _Duplicates:
     """Finds identical files and near duplicates, and writes a table and a page of them.
@@ -174,6 +174,7 @@ def find_duplicates(
     """
     if distance is not None and thresholds is not None:
         raise ValueError("Give a distance or thresholds, not both.")
+    check_choice("table", table, TableFormat)
     out = Path(out)
     with locked(out):
         images = read_images(sources, run, out, splits)

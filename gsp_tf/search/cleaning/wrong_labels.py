@@ -6,12 +6,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from gsp_tf._arguments import check_choice
 from gsp_tf._console import counted
 from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ExactSearch, LabelVotes, label_votes
 from gsp_tf.search._tables import write_table
-from gsp_tf.search.cleaning._images import read_images
+from gsp_tf.search.cleaning._images import TableFormat, read_images
 from gsp_tf.search.pages import image_tile
 from gsp_tf.visual import write_gallery_page
 
@@ -41,7 +42,7 @@ def find_label_errors(
     run: PathLike | None = None,
     k: int = 10,
     metric: Literal["euclidean", "cosine"] | None = None,
-    table: Literal["csv", "parquet"] = "csv",
+    table: TableFormat = "csv",
 ) -> _LabelErrors:
     """Finds images whose nearest neighbours have another label, and writes a table and a page.
 
@@ -74,6 +75,7 @@ def find_label_errors(
             ...
         FileNotFoundError: no/such/folder does not exist.
     """
+    check_choice("table", table, TableFormat)
     out = Path(out)
     with locked(out):
         images = read_images(sources, run, out)

@@ -479,8 +479,6 @@ def search_many(
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     out = Path(out)
-    if out.suffix.lower() not in (".csv", ".parquet"):
-        raise ValueError(f"Results are written as .csv or .parquet; received {out}.")
     searched = _Searcher(run, index, k, thresholds, rerank, where, dim, whitening)
     counts = {"queries": 0, "problems": 0}
     all_excluded = f"All {searched.num_images:,} images are excluded."

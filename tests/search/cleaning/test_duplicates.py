@@ -21,6 +21,7 @@ from gsp_tf.search import (
     build_index,
     calibrate,
     find_duplicates,
+    find_label_errors,
 )
 from gsp_tf.search.cleaning import _images
 from gsp_tf.search.cleaning.duplicates import _calibrate_on_copies, _DuplicateDistance
@@ -233,6 +234,9 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, other_run, tmp_pat
     compressed = build_index(
         write_embeddings(tmp_path / "many", random_embeddings(300)), tmp_path / "ivf", "ivf_sq8"
     ).path
+    for find in (find_duplicates, find_label_errors):
+        with pytest.raises(ValueError, match="table must be one of csv, parquet, received 'xlsx'"):
+            find(folder, tmp_path / "out", table="xlsx")
     with_distance = ["--distance", 1]
     for arguments, message in (
         ([folder], "Give a distance (--distance), thresholds"),

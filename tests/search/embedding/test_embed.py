@@ -198,3 +198,10 @@ def test_pixels_are_embedded_like_the_file_that_holds_them(run, tmp_path):
     found = model.embed_images(pixels)
     assert found.problems == [""] * 3
     np.testing.assert_allclose(found.embeddings, expected, atol=1e-6)
+    wrong = [pixels[0] / 255, pixels[0][..., 0], pixels[0][..., :1], pixels[0][:0]]
+    found = model.embed_images([pixels[0], *wrong])
+    assert found.problems[1:] == [
+        f"pixels must be uint8 (H, W, 3); received {image.dtype} {image.shape}" for image in wrong
+    ]
+    np.testing.assert_allclose(found.embeddings[0], expected[0], atol=1e-6)
+    assert model.embed_images([]).embeddings.shape == (0, 8)

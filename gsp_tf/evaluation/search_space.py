@@ -74,9 +74,10 @@ def corrected_scores(
     # Both come back best first, equal ones by row.
     is_l2 = metric == faiss.METRIC_L2
     bound = _NEAR * np.vecdot(queries, queries)[:, None] if is_l2 else 1 - _NEAR
-    of, places = np.nonzero(((scores < bound) if is_l2 else (scores > bound)) & (rows >= 0))
-    if not len(of):
+    is_near = scores < bound if is_l2 else scores > bound
+    if not is_near.any():
         return scores, rows
+    of, places = np.nonzero(is_near & (rows >= 0))
     scores = scores.copy()
     for start in range(0, len(of), _PAIRS):
         near = of[start : start + _PAIRS], places[start : start + _PAIRS]

@@ -128,8 +128,8 @@ class Index:
         self.check_k(k, left_out)
         vectors = self._space.vectors(queries)
         scores, ids = self._nearest(vectors, k, selector, where is not None)
-        short = (ids < 0).any(axis=1)
-        if short.any():  # what was searched holds fewer than k vectors
+        if ids.min() < 0:  # what was searched holds fewer than k vectors
+            short = (ids < 0).any(axis=1)
             scores[short], ids[short] = self._nearest(vectors[short], k, selector, True)
             if (ids < 0).any():
                 raise ValueError("The embeddings lie too far from the index for float32 distances.")
@@ -175,7 +175,13 @@ class Index:
 
     def _nearest(self, vectors, k, selector, everything):
         """Scores and ids of the nearest vectors in all segments; id -1 marks a missing one."""
-        found = [s.vectors.search(vectors, k, selector, everything) for s in self._segments]
+        threads = faiss.omp_get_max_threads()
+        # faiss divides queries among threads, and waits for those that have none.
+        faiss.omp_set_num_threads(min(len(vectors), threads))
+        try:
+            found = [s.vectors.search(vectors, k, selector, everything) for s in self._segments]
+        finally:
+            faiss.omp_set_num_threads(threads)
         if len(found) == 1:
             return found[0]
         keep_max = self._space.faiss_metric == faiss.METRIC_INNER_PRODUCT

@@ -1,3 +1,4 @@
+import faiss
 import numpy as np
 import pytest
 from embedded import KINDS, random_embeddings, write_embeddings
@@ -133,3 +134,27 @@ def test_what_cannot_be_built(folder, built, tmp_path):
     with pytest.raises(ValueError, match="have between 1 and 8, received 9"):
         build_index(folder, tmp_path / "another", dim=9)
     assert not (tmp_path / "another" / "index.json").exists()
+
+
+@pytest.mark.parametrize("num_queries", [1, 2, 3])
+def test_a_search_takes_no_more_threads_than_queries(built, embeddings, monkeypatch, num_queries):
+    index, taken = Index(built("exact")), []
+    vectors = index._segments[0].vectors
+    search = vectors.search
+
+    def watched(*arguments):
+        taken.append(faiss.omp_get_max_threads())
+        return search(*arguments)
+
+    monkeypatch.setattr(vectors, "search", watched)
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(2)
+    try:
+        index.search(embeddings[:num_queries], 1)
+        assert faiss.omp_get_max_threads() == 2
+        with pytest.raises(ValueError):
+            index.search(embeddings[:1], 1, where="no_column > 1")
+        assert faiss.omp_get_max_threads() == 2
+    finally:
+        faiss.omp_set_num_threads(threads)
+    assert taken == [min(num_queries, 2)]

@@ -146,7 +146,8 @@ def search(
             local features and those of the query (`rerank_by_transport`). The index must keep local
             features. The other ways are those of `reranking_metrics`; all images that meet the
             condition are ranked, and the index must have the vectors, which are read into memory.
-            `None` keeps the order.
+            With `"k_reciprocal"`, the answer for an image depends on the others that are given with
+            it. `None` keeps the order.
         excluded: For each image, ids in the index that it must not find, such as those of the same
             camera or sequence; `None` excludes nothing.
         where: Condition on the columns of the images, such as `camera != 3 and year > 2020`; only
@@ -239,6 +240,11 @@ class _Searcher:
             )
         if rerank not in (None, "transport"):
             self.order = _VectorReranking(self.index, rerank, self.matching, whitening)
+
+    @property
+    def belong_together(self) -> bool:
+        """Whether the answer for a query depends on the other queries."""
+        return self.rerank == "k_reciprocal"
 
     @property
     def num_images(self) -> int:
@@ -526,16 +532,18 @@ def _of_embeddings(searched, source, excluded):
     if None not in (source.model, made_by):
         check_same_model(source.model, made_by, both)
     check_metric(source, searched.index, both)
-    for block in show_progress(source.blocks(), "Searching", source.num_blocks):
+    blocks = [source.table] if searched.belong_together else source.blocks()
+    for block in show_progress(blocks, "Searching", source.num_blocks):
         names = block["path"].to_pylist()
         ids = None if excluded is None else excluded(names)
         yield names, [""] * len(names), searched.neighbours(names, vectors_of(block), None, ids)
 
 
 def _of_images(searched, images, excluded):
-    starts = range(0, len(images), _BLOCK)
+    size = len(images) if searched.belong_together else _BLOCK
+    starts = range(0, len(images), size)
     for number, start in enumerate(starts, start=1):
-        names = [image.path for image in images[start : start + _BLOCK]]
+        names = [image.path for image in images[start : start + size]]
         description = f"Searching, part {number} of {len(starts)}"
         embeddings, problems, sets = searched.embed(names, description)
         good = [row for row, problem in enumerate(problems) if not problem]

@@ -162,12 +162,15 @@ def ranked(method, queries, vectors, k):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_results_are_re_ranked_by_the_vectors_of_the_index(run, images, tmp_path, command, method):
+def test_results_are_re_ranked_by_the_vectors_of_the_index(
+    run, images, tmp_path, command, method, monkeypatch
+):
+    monkeypatch.setattr("gsp_tf.search.index.neighbours._BLOCK", 3)
     thresholds = calibrate(run / "index", false_match_rate=0.3)
     index = Index(run / "index")
     ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
-    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
-    embeddings = vectors_of(next(queries.shards()))
+    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries", shard_size=3)
+    embeddings = np.concatenate([vectors_of(shard) for shard in queries.shards()])
     out = tmp_path / "found.csv"
     code, output, errors = command(
         *("search", run, queries.path, "--rerank", method, "--k", 5, "--out", out)
@@ -181,6 +184,8 @@ def test_results_are_re_ranked_by_the_vectors_of_the_index(run, images, tmp_path
         assert row["cost"] == pytest.approx(costs[place], abs=1e-5)
         assert row["distance"] == pytest.approx(distances[place], abs=1e-5)
         assert row["decision"] == thresholds.decide(row["distance"])
+    of_files = search_many(run, images / "<b>3", tmp_path / "of_files.csv", k=5, rerank=method)
+    assert [row["id"] for row in rows(of_files.path)] == [row["id"] for row in rows(out)]
     # What is excluded belongs to the neighbourhoods; what the condition leaves out does not.
     files = sorted(map(str, (images / "<b>3").iterdir()))[:2]
     condition = "label in ('<b>3', '<b>5', '<b>7')"

@@ -1,12 +1,12 @@
-"""The page of what a search found: thumbnails, and why the model finds two images similar."""
+"""Pages of images: galleries, what a search found, and why the model finds two similar."""
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gsp_tf._console import show_progress
 from gsp_tf._typing import PathLike, Tensor
 from gsp_tf.data import UnreadableImageError, read_image
 from gsp_tf.evaluation import match_tokens
@@ -14,13 +14,14 @@ from gsp_tf.search.embedder import CheckedImages, RunModel
 from gsp_tf.search.index.image_index import Index
 from gsp_tf.search.index.neighbours import Neighbour
 from gsp_tf.search.thresholds import Thresholds
-from gsp_tf.visual import TILE_PIXELS, Tile, array_tile, draw_matches, write_search_page
+from gsp_tf.visual import TILE_PIXELS, Tile, array_tile, draw_matches, jpeg_uri, write_page
 
 if TYPE_CHECKING:
     from gsp_tf.runs import TokenModel
 
 TOKENS = 32
 """Local features of an image that are matched with those of another."""
+_MOST, _EXPLAINED = 500, 6  # neighbours on a page, and those with pictures of pairs
 
 
 def image_tile(path: PathLike) -> Tile:
@@ -31,6 +32,27 @@ def image_tile(path: PathLike) -> Tile:
     except UnreadableImageError as error:
         return Tile(path, Path(path).name, None, error.reason)
     return array_tile(image, path)._replace(link=Path(path).absolute().as_uri())
+
+
+def write_gallery_page(
+    path: PathLike,
+    title: str,
+    summary: str,
+    sections: Iterable[tuple[str, str, Iterable[tuple[str, str, str, bool]]]],
+    total: int,
+) -> Path:
+    """Writes one HTML page with sections of pictures; it loads nothing from elsewhere.
+
+    A section is a heading, a hint and pictures: an image file, a caption, a line below it, and
+    whether the picture has a frame. Pictures are made and written one at a time. The number of
+    sections, `total`, is for the progress bar. Returns the path of the page.
+    """
+
+    def shown():
+        for heading, hint, pictures in show_progress(sections, "Writing the page", total):
+            yield heading, hint, ((image_tile(file), *texts) for file, *texts in pictures)
+
+    return write_page(path, "gallery.html", title=title, summary=summary, sections=shown())
 
 
 def pair_pictures(tokens: "TokenModel", images: Tensor) -> list[np.ndarray]:
@@ -79,7 +101,7 @@ def write_neighbours(
     why: RunModel | None = None,
     thresholds: Thresholds | None = None,
 ) -> Path:
-    """Writes an HTML page with pictures of the images that `search` found.
+    """Writes an HTML page with pictures of the images that `search` found, the nearest 500 of each.
 
     Args:
         path: HTML file to write.
@@ -117,6 +139,33 @@ def write_neighbours(
         hint += f" {thresholds.summary()}"
     if metadata.kind != "exact":
         hint += f" The index is not exact ({metadata.kind}); {metadata.recall}."
-    searches = list(zip(image, neighbours, strict=True))
-    pairs = None if why is None else functools.partial(_explained, why)
-    return write_search_page(path, searches, summary, hint, image_tile, pairs)
+    searches = [(file, of[:_MOST], len(of)) for file, of in zip(image, neighbours, strict=True)]
+    files = [file for query, of, _ in searches for file in (query, *(one.path for one in of))]
+    tiles = map(image_tile, show_progress(files, "Writing the page", len(files)))
+
+    def pairs(query, first):
+        pictures = _explained(why, query, [one.path for one in first])
+        return [
+            (one, jpeg_uri(picture))
+            for one, picture in zip(first, pictures, strict=True)
+            if picture is not None
+        ]
+
+    return write_page(
+        path,
+        "search.html",
+        title=f"Neighbours of {Path(image[0]).name if len(image) == 1 else f'{len(image)} images'}",
+        summary=summary,
+        hint=hint,
+        searches=(  # made and written one at a time
+            (
+                next(tiles),
+                next((one.decision for one in of if not one.is_query), None),
+                ((one, next(tiles)) for one in of),
+                count,
+                [] if why is None else pairs(query, of[:_EXPLAINED]),
+            )
+            for query, of, count in searches
+        ),
+        most=_MOST,
+    )

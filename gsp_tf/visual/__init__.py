@@ -11,11 +11,11 @@ if TYPE_CHECKING:
         array_tile,
         enlarged,
         inline_svg,
+        jpeg_uri,
         page_template,
         png_uri,
         thumbnail,
-        write_gallery_page,
-        write_search_page,
+        write_page,
     )
     from gsp_tf.visual._report_page import RunSummary, class_by_class, write_report
     from gsp_tf.visual._style import (

@@ -1,11 +1,10 @@
-"""Web pages: templates, images and figures as text, galleries and neighbours."""
+"""Web pages: templates, and images and figures as text."""
 
 import base64
 import functools
 import io
-from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jinja2
 import matplotlib
@@ -13,7 +12,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.visual._style import INK
@@ -21,7 +19,6 @@ from gsp_tf.visual._style import INK
 TILE_PIXELS = 240
 """Longer side of the pictures on a page."""
 _SMALL = 64
-_MOST, _EXPLAINED = 500, 6  # neighbours on a page, and those with pictures of pairs
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
@@ -118,92 +115,3 @@ def write_page(path: PathLike, template: str, **values: object) -> Path:
         # A file name that is not Unicode appears in a text as lone surrogates.
         file.writelines(part.encode("utf-8", errors="replace") for part in parts)
     return Path(path)
-
-
-def write_gallery_page(
-    path: PathLike,
-    title: str,
-    summary: str,
-    sections: Iterable[tuple[str, str, Iterable[tuple[str, str, str, bool]]]],
-    tile: Callable[[PathLike], Tile],
-    total: int,
-) -> Path:
-    """Writes one HTML page with sections of pictures; it loads nothing from elsewhere.
-
-    A section is a heading, a hint and pictures: a path, a caption, a line below it, and whether the
-    picture has a frame. Pictures are made and written one at a time, by the function `tile` from a
-    path. The number of sections, `total`, is for the progress bar. Returns the path of the page.
-    """
-
-    def shown():
-        for heading, hint, pictures in show_progress(sections, "Writing the page", total):
-            yield heading, hint, ((tile(path), *texts) for path, *texts in pictures)
-
-    return write_page(path, "gallery.html", title=title, summary=summary, sections=shown())
-
-
-def write_search_page(
-    path: PathLike,
-    searches: Sequence[tuple[PathLike, Sequence[Any]]],
-    summary: str,
-    hint: str,
-    tile: Callable[[PathLike], Tile],
-    pairs: Callable[[PathLike, Sequence[str]], Sequence[np.ndarray | None]] | None = None,
-) -> Path:
-    """Writes one HTML page with queries and their neighbours; it loads nothing from elsewhere.
-
-    Pictures are made and written one at a time. A query has at most its nearest 500 neighbours.
-
-    Args:
-        path: file to write; an existing file is replaced in one step.
-        searches: pairs of a query's path and its neighbours, as `gsp_tf.search.search` finds them.
-            The decision about the first other file is also shown with the query.
-        summary: line below the heading that says what was searched.
-        hint: line above the neighbours that explains the distances.
-        tile: function from a path to its picture.
-        pairs: function from a query and the paths of its first neighbours to pictures of what they
-            have in common, None for a picture that cannot be made; without it there are none.
-
-    Returns:
-        The path of the page.
-    """
-    found = [(query, of[:_MOST], len(of)) for query, of in searches]
-    files = [file for query, of, _ in found for file in (query, *(one.path for one in of))]
-    tiles = map(tile, show_progress(files, "Writing the page", len(files)))
-    return write_page(
-        path,
-        "search.html",
-        title=_title([query for query, _ in searches]),
-        summary=summary,
-        hint=hint,
-        searches=(
-            (
-                next(tiles),
-                next((one.decision for one in of if not one.is_query), None),
-                ((one, next(tiles)) for one in of),
-                count,
-                _pairs(pairs, query, of),
-            )
-            for query, of, count in found
-        ),
-        most=_MOST,
-    )
-
-
-def _pairs(pairs, query, neighbours):
-    """The first neighbours, and pictures of each beside the query."""
-    if pairs is None:
-        return []
-    first = neighbours[:_EXPLAINED]
-    pictures = pairs(query, [one.path for one in first])
-    return [
-        (one, jpeg_uri(picture))
-        for one, picture in zip(first, pictures, strict=True)
-        if picture is not None
-    ]
-
-
-def _title(queries):
-    """The heading of the page."""
-    what = Path(queries[0]).name if len(queries) == 1 else f"{len(queries)} images"
-    return f"Neighbours of {what}"

@@ -37,9 +37,8 @@ from gsp_tf.recipe import Recipe
 from gsp_tf.search._tables import write_table
 from gsp_tf.search.cleaning._images import ImagesToClean, TableFormat, read_images
 from gsp_tf.search.embedder import RunModel
-from gsp_tf.search.pages import image_tile
+from gsp_tf.search.pages import write_gallery_page
 from gsp_tf.search.thresholds import Thresholds
-from gsp_tf.visual import write_gallery_page
 
 _MOST_GROUPS = 200
 _MOST_PICTURES = 24
@@ -388,7 +387,6 @@ def _write_page(found, sizes):
         f"{of}{counted(len(order), 'group')} among {len(found.names):,} images. {near}Groups that "
         "sets share come first, then the largest. The representative has most pixels.",
         sections,
-        image_tile,
         min(len(order), _MOST_GROUPS),
     )
 

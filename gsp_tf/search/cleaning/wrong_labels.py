@@ -13,8 +13,7 @@ from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ExactSearch, LabelVotes, label_votes
 from gsp_tf.search._tables import write_table
 from gsp_tf.search.cleaning._images import TableFormat, read_images
-from gsp_tf.search.pages import image_tile
-from gsp_tf.visual import write_gallery_page
+from gsp_tf.search.pages import write_gallery_page
 
 _MOST_SHOWN = 200
 _NEIGHBOURS = 4
@@ -159,6 +158,5 @@ def _write_page(found, embeddings, metric):
         f"{first}{len(found.ranked):,} images of {len(found.names):,} whose nearest neighbours "
         "have another label. Decide by the pictures: rare views of a class are among them too.",
         sections,
-        image_tile,
         len(shown),
     )

@@ -1,6 +1,6 @@
 """Images as a model sees them: the weights and attributes of places, and prototypes' strongest."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,32 +77,6 @@ def as_pixels(image: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(image), 0, 255).astype("uint8")
 
 
-class StrongestPlaces(NamedTuple):
-    """For each of N images and m prototypes, the place with the largest share."""
-
-    shares: np.ndarray  # (N, m), share of the embedding through the prototype and this place
-    places: np.ndarray  # (N, m), row-major index of the place
-    grid: tuple[int, int]  # H and W
-    means: np.ndarray  # (m,), mean over images of the share of all places: z in eq. 4.3 of GSP
-
-    def strongest(self, prototype: int, count: int) -> np.ndarray:
-        """The images with the largest shares in a prototype, largest first."""
-        return np.argsort(-self.shares[:, prototype], kind="stable")[:count]
-
-
-def strongest_places(maps: Iterable[np.ndarray]) -> StrongestPlaces:
-    """The strongest places in batches of attribute maps `(B, H, W, m)`; ties go to the first."""
-    shares, places, sums = [], [], []
-    for batch in maps:
-        grid = batch.shape[1:3]
-        flat = np.asarray(batch).reshape(len(batch), -1, batch.shape[-1])
-        shares.append(flat.max(axis=1))
-        places.append(flat.argmax(axis=1))
-        sums.append(flat.sum(axis=1))
-    means = np.concatenate(sums).mean(axis=0)
-    return StrongestPlaces(np.concatenate(shares), np.concatenate(places), grid, means)
-
-
 class Patch(NamedTuple):
     """A place of an image, and the square that the page shows around it."""
 
@@ -128,15 +102,20 @@ class PrototypeBrowser:
         self.num_images = len(self._sample.indices)
         if not self.num_images:
             raise ValueError("None of the images can be read.")
-        self._found = strongest_places(self._maps(view, progress))
-        self.means = self._found.means
-
-    def _maps(self, view, progress):
-        done = 0
+        shares, places, sums, done = [], [], [], 0
         for images, _ in self._batches(self._sample.indices):
             progress(done, self.num_images)
-            yield view.attributes(images)
-            done += len(images)
+            maps = np.asarray(view.attributes(images))
+            self._grid = maps.shape[1:3]
+            flat = maps.reshape(len(maps), -1, maps.shape[-1])
+            shares.append(flat.max(axis=1))
+            places.append(flat.argmax(axis=1))
+            sums.append(flat.sum(axis=1))
+            done += len(maps)
+        # Of each image and prototype (N, m): the place with the largest share of the embedding by
+        # way of it, the first of equal ones, and that share. The means (m,) are z of eq. 4.3.
+        self._shares, self._places = np.concatenate(shares), np.concatenate(places)
+        self.means = np.concatenate(sums).mean(axis=0)
 
     def _batches(self, indices):
         """Batches of images of the sample, prepared for the model."""
@@ -144,18 +123,18 @@ class PrototypeBrowser:
 
     def patches(self, prototype: int, count: int = _PATCHES) -> list[Patch]:
         """The strongest patches of a prototype, at most one per image, strongest first."""
-        rows = self._found.strongest(prototype, count)
+        rows = np.argsort(-self._shares[:, prototype], kind="stable")[:count]
         indices = self._sample.indices[rows]
         images = [image for batch, _ in self._batches(indices) for image in batch.numpy()]
         return [self._patch(row, prototype, image) for row, image in zip(rows, images, strict=True)]
 
     def _patch(self, row, prototype, image):
-        height, width = self._found.grid
-        down, right = divmod(int(self._found.places[row, prototype]), width)
+        height, width = self._grid
+        down, right = divmod(int(self._places[row, prototype]), width)
         cell = (down / height, right / width, 1 / height, 1 / width)
         return Patch(
             as_pixels(image),
-            float(self._found.shares[row, prototype]),
+            float(self._shares[row, prototype]),
             cell,
             window_around(cell),
             self._sample.names[row],

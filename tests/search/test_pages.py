@@ -1,13 +1,15 @@
+"""The page of what a search found."""
+
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from gsp_tf.data import read_image
-from gsp_tf.search import Neighbour
+from gsp_tf.search import Neighbour, write_neighbours
 from gsp_tf.search.pages import image_tile
-from gsp_tf.visual import write_search_page
 
 
 @pytest.fixture
@@ -17,13 +19,23 @@ def picture(tmp_path):
     return path
 
 
+class Searched:
+    """Instead of an `Index`."""
+
+    distance_name = "<s>"
+    metadata = SimpleNamespace(kind="exact", model=SimpleNamespace(recipe="<u>"))
+
+    def __len__(self):
+        return 1234
+
+
 @pytest.fixture
 def write(tmp_path):
-    """Function that gives the page of some searches."""
+    """Function that gives the page of a search."""
 
-    def text(searches, summary="", hint="", tile=image_tile):
-        searches = [(query, [Neighbour(*one, id=0) for one in found]) for query, found in searches]
-        page = write_search_page(tmp_path / "p.html", searches, summary, hint, tile)
+    def text(query, found):
+        found = [Neighbour(*one, id=0) for one in found]
+        page = write_neighbours(tmp_path / "p.html", query, found, Searched())
         return page.read_text("utf-8")
 
     return text
@@ -31,7 +43,8 @@ def write(tmp_path):
 
 def test_texts_are_escaped_and_nothing_is_requested(picture, write):
     found = [(1, 0.125, "<script>alert(1)</script>", str(picture)), (2, 3.0, None, "/x/\"'<i>.png")]
-    page = write([(picture, found)], "<u>", "<s>")
+    page = write(picture, found)
+    assert "The 2 nearest of 1,234 images" in page and "<title>Neighbours of a.png<" in page
     assert "<script" not in page and "<i>" not in page and "<u>" not in page and "<s>" not in page
     assert "1 · &lt;script&gt;alert(1)&lt;/script&gt;" in page and "0.1250" in page
     assert "/x/&#34;&#39;&lt;i&gt;.png" in page
@@ -45,7 +58,7 @@ def test_pictures_are_small_as_they_are_or_say_why_they_are_missing(picture, wri
     (tmp_path / "empty.png").touch()
     Image.new("L", (20, 20)).save(tmp_path / "small.png")
     names = ("empty.png", "gone.png", "small.png")
-    page = write([(picture, [(1, 0.0, "x", str(tmp_path / name)) for name in names])])
+    page = write(picture, [(1, 0.0, "x", str(tmp_path / name)) for name in names])
     assert "the file is empty" in page and "there is no such file" in page
     assert page.count('<img class="small"') == 1 and page.count("<img") == 2
 

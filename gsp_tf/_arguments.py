@@ -41,11 +41,11 @@ def check_at_least(least: float, **numbers: float) -> None:
             raise ValueError(f"{name} must {bound}, received {number}.")
 
 
-def check_sizes(**sizes: int) -> None:
-    """Raise ValueError unless the arguments of these names are integers of at least 1."""
+def check_sizes(least: int = 1, /, **sizes: int) -> None:
+    """Raise ValueError unless the arguments of these names are integers of at least so much."""
     for name, size in sizes.items():
-        if size != int(size) or size < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, received {size}.")
+        if not _is_integer(size) or size < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, received {size!r}.")
 
 
 def check_share(**shares: float) -> None:

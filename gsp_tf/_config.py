@@ -57,16 +57,17 @@ MOVED = {
 """Former arguments of losses: their default, and what takes their place, in Python and YAML."""
 
 
-def restored(config: dict[str, Any]) -> dict[str, Any]:
-    """Restores the arguments of a loss from a config."""
-    for name in MOVED.keys() & config.keys():
+def restored(cls: type, config: dict[str, Any]) -> dict[str, Any]:
+    """Restores the arguments of a loss of a class from a config."""
+    moved = (MOVED.keys() & config.keys()) - parameters_of(cls).keys()
+    for name in moved:
         default, now, _ = MOVED[name]
         if config[name] != default:
             raise ValueError(
                 f"The loss was saved with {name}={config[name]!r}, which is {now} now: make the "
                 "loss again, and load the weights alone."
             )
-    kept = {name: value for name, value in config.items() if name not in MOVED}
+    kept = {name: value for name, value in config.items() if name not in moved}
     return {name: _restored(value) for name, value in kept.items()}
 
 

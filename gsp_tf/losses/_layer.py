@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_sizes
 from gsp_tf._config import Guarded, constructor_config, restored
 from gsp_tf._keras import layers_within
 from gsp_tf._typing import Tensor
@@ -81,7 +81,7 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
                     "same dtype."
                 )
         if num_classes is not None:
-            check_at_least(1, num_classes=num_classes)
+            check_sizes(num_classes=num_classes)
             self.num_classes = num_classes
         check_regularizer("embedding_regularizer", embedding_regularizer)
         check_regularizer("proxies_regularizer", proxies_regularizer)
@@ -146,4 +146,10 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
 
     @classmethod
     def from_config(cls, config):
-        return cls(**restored(config))
+        return cls(**restored(cls, config))
+
+
+def seeds_of(losses: Sequence[keras.losses.Loss]) -> list[keras.random.SeedGenerator]:
+    """Random states of those losses that are no layers, which track their own."""
+    plain = [loss for loss in losses if not isinstance(loss, LossLayer)]
+    return [seed for loss in plain if (seed := getattr(loss, "seed_generator", None))]

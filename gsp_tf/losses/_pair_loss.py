@@ -135,6 +135,12 @@ class PairLoss(Guarded, keras.losses.Loss):
             )
 
     @property
+    def num_classes(self) -> int | None:
+        """Number of classes that have a weight; labels are any if none has."""
+        weights = self.reducer.class_weights
+        return None if weights is None else len(weights)
+
+    @property
     def seed_generator(self) -> keras.random.SeedGenerator | None:
         """Random state of a miner that draws samples, else `None`."""
         return getattr(self.miner, "seed_generator", None)
@@ -192,11 +198,9 @@ class PairLoss(Guarded, keras.losses.Loss):
             return nan_unless(is_valid, self.mined_loss(pairs))
 
     def _prepare(self, labels, embeddings):
-        weights = self.reducer.class_weights
-        num_classes = None if weights is None else len(weights)
         self.keep_if_traced(embeddings)
         labels, embeddings, is_valid = check_inputs(
-            labels, embeddings, num_classes, normalize=self.normalize, relation=self.relation
+            labels, embeddings, self.num_classes, self.normalize, relation=self.relation
         )
         return labels, l2_normalize(embeddings) if self.normalize else embeddings, is_valid
 
@@ -226,7 +230,7 @@ class PairLoss(Guarded, keras.losses.Loss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "PairLoss":
-        return cls(**restored(config))
+        return cls(**restored(cls, config))
 
     def terms(self, pairs: Pairs) -> Terms:
         """Terms of the loss, and their weights, for each kind that is reduced by itself.
@@ -270,8 +274,10 @@ class PairWrapper(LossLayer):
     takes_relations = True
     """Whether the loss may compare label vectors; a subclass may set it."""
 
-    def __init__(self, loss: PairLoss, **kwargs: Any) -> None:
-        super().__init__(inner=[loss], **kwargs)
+    def __init__(self, loss: PairLoss, num_classes: int | None = None, **kwargs: Any) -> None:
+        if num_classes is None:
+            num_classes = getattr(loss, "num_classes", None)
+        super().__init__(num_classes, inner=[loss], **kwargs)
         check_pair_loss(self, loss, self.takes_relations)
         self.loss = loss
         self.seed_generator = loss.seed_generator

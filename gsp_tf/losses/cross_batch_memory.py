@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_at_least, check_sizes
 from gsp_tf._backend import assign_rows, available
 from gsp_tf._config import is_zero
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
@@ -71,8 +71,8 @@ class CrossBatchMemory(PairWrapper):
         **kwargs: Any,
     ) -> None:
         super().__init__(loss, **kwargs)
-        check_at_least(1, capacity=capacity)
-        check_at_least(0, warmup_steps=warmup_steps)
+        check_sizes(capacity=capacity)
+        check_sizes(0, warmup_steps=warmup_steps)
         check_at_least(0, batch_weight=batch_weight)
         if num_labels is None and loss.relation in ("any", "jaccard", "cosine"):
             raise ValueError(

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_share
+from gsp_tf._arguments import check_share, check_sizes
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._rows import fold_marked
@@ -49,7 +49,7 @@ class DynamicSoftMarginLoss(LossLayer):
         super().__init__(**kwargs)
         if not min_value < 0:
             raise ValueError(f"min_value must be negative, received {min_value}.")
-        check_at_least(2, num_bins=num_bins)
+        check_sizes(2, num_bins=num_bins)
         check_share(momentum=momentum)
         self.min_value = min_value
         self.num_bins = num_bins

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_sizes
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs, Terms
 
@@ -40,7 +40,7 @@ class FastAPLoss(PairLoss):
         super().__post_init__()
         if not self.normalize:
             raise ValueError("The bins of FastAPLoss cover unit vectors, received normalize=False.")
-        check_at_least(1, num_bins=self.num_bins)
+        check_sizes(num_bins=self.num_bins)
 
     def terms(self, pairs: Pairs) -> Terms:
         places = pairs.squared_distances * (self.num_bins / 4.0)

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_at_least, check_sizes
 from gsp_tf._backend import softplus
 from gsp_tf._config import Guarded, is_zero
 from gsp_tf.losses._inputs import as_float_tensor
@@ -128,7 +128,7 @@ class GroupedLoss(LossLayer):
                 "GroupedLoss takes a pair loss such as ContrastiveLoss() or a loss layer such as "
                 f"ProxyAnchorLoss(num_classes), received {loss!r}."
             )
-        check_at_least(1, num_groups=num_groups)
+        check_sizes(num_groups=num_groups)
         check_at_least(0, diversity_weight=diversity_weight)
         diversity = GroupDiversityLoss() if diversity is None else diversity
         if not isinstance(diversity, GroupDiversityLoss):

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_positive, checked_seed
-from gsp_tf._numerics import at_least_float32
+from gsp_tf._arguments import check_at_least, check_positive, check_sizes, checked_seed
+from gsp_tf._numerics import at_least_float32, softmax
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses.reduction import weighted_mean
@@ -74,8 +74,7 @@ class HIERLoss(LossLayer):
         super().__init__(**kwargs)
         check_positive(temperature=temperature, clip_radius=clip_radius)
         check_at_least(0, curvature=curvature)
-        check_at_least(
-            1,
+        check_sizes(
             num_proxies=num_proxies,
             num_neighbors=num_neighbors,
             triplets_per_anchor=triplets_per_anchor,
@@ -180,6 +179,6 @@ class HIERLoss(LossLayer):
 
 def _straight_through(logits):
     """One-hot rows with the gradient of their softmax, and where they are 1."""
-    soft, node = ops.softmax(logits, axis=1), ops.argmax(logits, axis=1)
+    soft, node = softmax(logits), ops.argmax(logits, axis=1)
     hard = ops.one_hot(node, ops.shape(logits)[1], dtype=soft.dtype)
     return soft + ops.stop_gradient(hard - soft), node

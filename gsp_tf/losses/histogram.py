@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_sizes
 from gsp_tf._backend import segment_sum
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss
@@ -46,7 +46,7 @@ class HistogramLoss(PairLoss):
             raise ValueError("HistogramLoss takes unit vectors, received normalize=False.")
         if self.reduction is not None:
             raise ValueError(f"HistogramLoss takes no reduction, received {self.reduction!r}.")
-        check_at_least(1, num_bins=self.num_bins)
+        check_sizes(num_bins=self.num_bins)
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
         places = (pairs.similarities + 1.0) * (self.num_bins / 2.0)

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._arguments import check_share
+from gsp_tf._arguments import check_share, integers
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, SoftmaxWrapper, cross_entropies
 
@@ -56,7 +56,9 @@ class LabelSmoothing(SoftmaxWrapper):
                 f"received {len(super_classes)}."
             )
         self.smoothing = smoothing
-        self.super_classes = None if super_classes is None else tuple(map(int, super_classes))
+        self.super_classes = super_classes
+        if super_classes is not None:
+            self.super_classes = tuple(integers(super_classes, "super_classes").tolist())
 
     def augmented_loss(self, labels: Tensor, embeddings: Tensor) -> Tensor:
         logits = self.proxy_loss.logits(

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_positive
+from gsp_tf._arguments import check_positive, check_sizes
 from gsp_tf._numerics import safe_sqrt
 from gsp_tf.losses._proxy import ProxyLayer, cross_entropies, own_class_mask
 from gsp_tf.losses.reduction import Reduction, ReductionName
@@ -52,8 +52,7 @@ class LargeMarginSoftmaxLoss(ProxyLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, reduction, **kwargs)
-        if margin < 1 or margin != int(margin):
-            raise ValueError(f"margin must be a whole number of at least 1, received {margin}.")
+        check_sizes(margin=margin)
         check_positive(scale=scale)
         self.margin = margin
         self.scale = scale

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_at_least, check_sizes
 from gsp_tf._numerics import solve_positive_definite
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._log_sums import log1p_sum_exp
@@ -55,7 +55,7 @@ class ManifoldLoss(LossLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_at_least(1, num_proxies=num_proxies)
+        check_sizes(num_proxies=num_proxies)
         check_at_least(0, context_weight=context_weight)
         if not 0 < alpha < 1:
             raise ValueError(f"alpha must lie between 0 and 1, received {alpha}.")

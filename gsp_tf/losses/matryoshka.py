@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import integers
 from gsp_tf._config import constructor_config
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pair_loss import PairLoss, is_pair_loss
@@ -60,7 +61,7 @@ class MatryoshkaLoss(LossLayer):
                 "MatryoshkaLoss takes a pair loss such as ContrastiveLoss() or a loss with proxies "
                 f"such as ProxyAnchorLoss(num_classes), received {loss!r}."
             )
-        dims = tuple(int(dim) for dim in dims)
+        dims = tuple(integers(list(dims), "dims").tolist())
         if not dims or dims[0] < 1 or list(dims) != sorted(set(dims)):
             raise ValueError(f"dims must be increasing and at least 1, received {dims}.")
         if weights is not None and (

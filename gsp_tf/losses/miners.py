@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import keras
+import numpy as np
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_choice, check_positive, checked_seed
+from gsp_tf._arguments import check_choice, check_positive, check_sizes, checked_seed
 from gsp_tf._backend import available, segment_sum
 from gsp_tf._config import Guarded, elementary
 from gsp_tf._typing import Tensor
@@ -277,13 +278,12 @@ class NHardMiner(Miner):
     def __post_init__(self) -> None:
         ranges = {"positive_ranks": self.positive_ranks, "negative_ranks": self.negative_ranks}
         for name, ranks in ranges.items():
-            first, *last = (1, ranks) if isinstance(ranks, int) else ranks
-            if len(last) != 1 or not 1 <= first <= last[0]:
-                raise ValueError(
-                    f"{name} must be a number of at least 1, or a first and a last rank, received "
-                    f"{ranks!r}."
-                )
-            setattr(self, name, ranks if isinstance(ranks, int) else (first, *last))
+            is_range = isinstance(ranks, Sequence) and len(ranks) == 2
+            for rank in ranks if is_range else (ranks,):
+                check_sizes(**{name: rank})
+            if is_range and ranks[0] > ranks[1]:
+                raise ValueError(f"{name} must not decrease, received {ranks!r}.")
+            setattr(self, name, tuple(ranks) if is_range else ranks)
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         positives = _ranked(-pairs.distances, pairs.positives, self.positive_ranks)
@@ -293,7 +293,7 @@ class NHardMiner(Miner):
 
 def _ranked(values, weights, ranks):
     """Weights `(A, R)` of the pairs whose values have these ranks in their rows, smallest first."""
-    first, last = (1, ranks) if isinstance(ranks, int) else ranks
+    first, last = ranks if isinstance(ranks, tuple) else (1, ranks)
     counted = ops.cast(weights > 0, weights.dtype)
     before = weight_below(values, counted, values)
     until = ops.sum(counted, axis=1, keepdims=True) - weight_below(-values, counted, -values)
@@ -462,7 +462,10 @@ class HDCMiner(Miner):
     def _smallest(self, values, weights):
         counted = weights > 0
         size = ops.sum(ops.cast(counted, available("int64")))
-        num_kept = ops.ceil(self.share * ops.cast(size, available("float64")))
+        wide = available("float64")
+        # 0.55 of 20 pairs is a little more than 11 in floating point.
+        exactly = 1.0 - 4.0 * float(np.finfo(wide).eps)
+        num_kept = ops.ceil(self.share * exactly * ops.cast(size, wide))
         values = ops.where(counted, values, math.inf)
         ordered = ops.sort(ops.reshape(values, (-1,)))
         last = ops.take(ordered, ops.maximum(ops.cast(num_kept, "int32") - 1, 0))
@@ -534,7 +537,7 @@ class UniformHistogramMiner(Miner):
     negatives_per_bin: float = 10
 
     def __post_init__(self) -> None:
-        check_at_least(1, num_bins=self.num_bins)
+        check_sizes(num_bins=self.num_bins)
         check_positive(
             positives_per_bin=self.positives_per_bin, negatives_per_bin=self.negatives_per_bin
         )

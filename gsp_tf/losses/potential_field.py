@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_positive
+from gsp_tf._arguments import check_positive, check_sizes
 from gsp_tf.losses._pairs import Pairs
 from gsp_tf.losses._proxy import ProxyLayer
 from gsp_tf.ops import l2_normalize
@@ -60,7 +60,7 @@ class PotentialFieldLoss(ProxyLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, None, **kwargs)
-        check_at_least(1, proxies_per_class=proxies_per_class)
+        check_sizes(proxies_per_class=proxies_per_class)
         check_positive(alpha=alpha, delta=delta)
         self.proxies_per_class = proxies_per_class
         self.alpha = alpha

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_at_least, check_sizes
 from gsp_tf._config import is_zero
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
@@ -51,7 +51,7 @@ class ProxyPairsLoss(PairWrapper):
         **kwargs: Any,
     ) -> None:
         super().__init__(loss, num_classes=num_classes, **kwargs)
-        check_at_least(1, proxies_per_class=proxies_per_class)
+        check_sizes(proxies_per_class=proxies_per_class)
         check_at_least(0, batch_weight=batch_weight)
         self.proxies_per_class = proxies_per_class
         self.batch_weight = batch_weight

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_positive, checked_seed
+from gsp_tf._arguments import check_positive, check_sizes, checked_seed
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses._rows import soft_counts_above
@@ -50,10 +50,10 @@ class RecallAtKLoss(PairLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not len(self.recall_at) or min(self.recall_at) < 1:
-            raise ValueError(
-                f"recall_at must hold numbers of at least 1, received {self.recall_at}."
-            )
+        if not len(self.recall_at):
+            raise ValueError("recall_at must hold at least one number, received none.")
+        for k in self.recall_at:
+            check_sizes(recall_at=k)
         check_positive(
             rank_temperature=self.rank_temperature, recall_temperature=self.recall_temperature
         )
@@ -111,7 +111,7 @@ class SimilarityMixup(PairWrapper):
         self, loss: PairLoss, num_mixed: int = 1, seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(loss, **kwargs)
-        check_at_least(1, num_mixed=num_mixed)
+        check_sizes(num_mixed=num_mixed)
         self.num_mixed = num_mixed
         self.seed = seed
         self.mixing_seed = keras.random.SeedGenerator(checked_seed(seed))

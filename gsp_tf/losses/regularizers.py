@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_at_least, check_sizes
 from gsp_tf._backend import absolute
 from gsp_tf._config import Guarded
 from gsp_tf._numerics import at_least_float32
@@ -159,7 +159,7 @@ class SparseCentersRegularizer(RowRegularizer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(2, centers_per_class=self.centers_per_class)
+        check_sizes(2, centers_per_class=self.centers_per_class)
 
     def terms(self, rows: Tensor) -> Tensor:
         k, (num_rows, dim) = self.centers_per_class, rows.shape

@@ -5,11 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_at_least, check_sizes
 from gsp_tf._backend import checked
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import label_tensor, nan_unless
-from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._layer import LossLayer, seeds_of
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -60,16 +60,12 @@ class SemiSupervisedLoss(LossLayer):
                 "view_loss must do without classes, such as NTXentLoss() or VICRegLoss(), received "
                 f"{view_loss!r}."
             )
-        check_at_least(1, num_labelled=num_labelled)
+        check_sizes(num_labelled=num_labelled)
         check_at_least(0, view_weight=view_weight)
         self.loss, self.view_loss = loss, view_loss
         self.num_labelled, self.view_weight = num_labelled, view_weight
         self.normalize = all(getattr(part, "normalize", True) for part in (loss, view_loss))
-        self.seed_generators_of_losses = [
-            part.seed_generator
-            for part in (loss, view_loss)
-            if not isinstance(part, LossLayer) and getattr(part, "seed_generator", None)
-        ]
+        self.seed_generators_of_losses = seeds_of([loss, view_loss])
 
     def __call__(self, labels: Tensor, embeddings: Tensor, **kwargs: Any) -> Tensor:
         labels = label_tensor(labels)

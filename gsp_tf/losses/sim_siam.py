@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_sizes
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._views import TwoViewLoss
 from gsp_tf.ops import l2_normalize
@@ -40,7 +40,7 @@ class SimSiamLoss(TwoViewLoss):
 
     def __init__(self, hidden_dim: int = 512, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_at_least(1, hidden_dim=hidden_dim)
+        check_sizes(hidden_dim=hidden_dim)
         self.hidden_dim = hidden_dim
 
     def build(self, labels_shape, embeddings_shape):

@@ -5,14 +5,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_positive
+from gsp_tf._arguments import check_at_least, check_positive, check_sizes
 from gsp_tf._backend import rounded
 from gsp_tf._config import is_zero
+from gsp_tf._numerics import softmax
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
 from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.reduction import Reduction, ReductionName
-from gsp_tf.ops import l2_normalize, pairwise_distances
+from gsp_tf.losses.regularizers import SparseCentersRegularizer
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -62,7 +63,7 @@ class SoftTripleLoss(SoftmaxProxyLoss):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, distance, reduction, **kwargs)
-        check_at_least(1, centers_per_class=centers_per_class)
+        check_sizes(centers_per_class=centers_per_class)
         check_positive(scale=scale, gamma=gamma)
         check_at_least(0, tau=tau)
         self.centers_per_class = self.proxies_per_class = centers_per_class
@@ -75,11 +76,8 @@ class SoftTripleLoss(SoftmaxProxyLoss):
         batch_size, num_proxies = ops.shape(similarities)
         num_classes = num_proxies // self.proxies_per_class
         similarities = ops.reshape(similarities, (batch_size, num_classes, self.proxies_per_class))
-        if self.proxies_per_class == 1:
-            relaxed = similarities[:, :, 0]
-        else:
-            shares = ops.softmax(rounded(similarities / self.gamma), axis=-1)
-            relaxed = ops.sum(shares * similarities, axis=-1)
+        shares = softmax(rounded(similarities / self.gamma))
+        relaxed = ops.sum(shares * similarities, axis=-1)
         own = own_class_mask(labels, num_classes)
         return self.scale * ops.where(own, relaxed - self.margin, relaxed)
 
@@ -87,8 +85,5 @@ class SoftTripleLoss(SoftmaxProxyLoss):
         """τ times half the mean distance between two centres of a class."""
         if is_zero(self.tau) or self.proxies_per_class == 1:
             return 0.0
-        k = self.proxies_per_class
-        centers = ops.reshape(l2_normalize(proxies), (self.num_classes, k, -1))
-        # Each unordered pair of centres appears twice in the distance matrix.
-        spread = 0.5 * ops.sum(pairwise_distances(centers)) / (self.num_classes * k * (k - 1))
-        return self.tau * spread
+        regularizer = SparseCentersRegularizer(centers_per_class=self.proxies_per_class)
+        return self.tau * regularizer(proxies)

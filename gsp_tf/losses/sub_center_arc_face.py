@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_sizes
 from gsp_tf._typing import Tensor
 from gsp_tf.losses.arc_face import ArcFaceLoss
 from gsp_tf.losses.reduction import Reduction, ReductionName
@@ -51,7 +51,7 @@ class SubCenterArcFaceLoss(ArcFaceLoss):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, margin_degrees, scale, reduction, **kwargs)
-        check_at_least(1, centers_per_class=centers_per_class)
+        check_sizes(centers_per_class=centers_per_class)
         self.centers_per_class = self.proxies_per_class = centers_per_class
 
     def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_positive
+from gsp_tf._arguments import check_positive, check_sizes
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses._rows import soft_counts_above
@@ -51,7 +51,7 @@ class SurrogatePrecisionLoss(PairLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(1, k=self.k)
+        check_sizes(k=self.k)
         check_positive(
             rank_temperature=self.rank_temperature, precision_temperature=self.precision_temperature
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, checked_seed
+from gsp_tf._arguments import check_sizes, checked_seed
 from gsp_tf._backend import segment_sum, softplus
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._pair_loss import PairLoss
@@ -66,7 +66,7 @@ class TripletLoss(PairLoss):
         self.seed = checked_seed(self.seed)
         self._draws = None
         if self.triplets_per_anchor is not None:
-            check_at_least(1, triplets_per_anchor=self.triplets_per_anchor)
+            check_sizes(triplets_per_anchor=self.triplets_per_anchor)
             if isinstance(self.miner, TripletMiner):
                 raise ValueError(
                     "triplets_per_anchor draws from all triplets, and "

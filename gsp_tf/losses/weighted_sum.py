@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._layer import LossLayer, seeds_of
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -49,11 +49,7 @@ class WeightedSumLoss(LossLayer):
             )
         super().__init__(inner=terms, calls_inner=True, **kwargs)
         self.terms, self.term_weights = terms, term_weights
-        self.seed_generators_of_terms = [
-            term.seed_generator
-            for term in terms
-            if not isinstance(term, LossLayer) and getattr(term, "seed_generator", None)
-        ]
+        self.seed_generators_of_terms = seeds_of(terms)
 
     @property
     def relation(self):

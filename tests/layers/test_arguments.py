@@ -36,11 +36,12 @@ REFUSED = {
         (layers.GeneralizedSumPooling, "num_prototypes", 0),
         (layers.GlobalLocalEmbedding, "key_dim", 0),
         (layers.LinearGrouping, "num_groups", 0),
-        (layers.NetVLAD, "num_clusters", 0),
+        *((layers.NetVLAD, "num_clusters", x) for x in (0, 2.0, np.inf, None, "many")),
         (layers.OptimalTransportPooling, "num_prototypes", 0),
         (layers.SMKPooling, "smoothing_size", 0),
         (layers.SecondOrderAttention, "key_dim", 2.5),
         (layers.SolarPooling, "key_dim", 0),
+        (layers.WeldonPooling, "k_max", 0),
     ],
     "must be positive and finite": [
         *((layers.GeneralizedMaxPooling, "regularization", x) for x in (0.0, -1.0, np.inf, np.nan)),
@@ -87,8 +88,7 @@ def test_refuses(message, layer, name, value):
     [
         (layers.DenseBranches, ((5, 0),), "embedding_dim must be an integer .* received 0"),
         (layers.GlobalLocalEmbedding, (0, 3, 1.0, "local"), "1 with heads='local', received 0"),
-        (layers.WeldonPooling, (0, 3), "received 0 and 3"),
-        (layers.WeldonPooling, (3, -1), "received 3 and -1"),
+        (layers.WeldonPooling, (3, -1), "k_min must be an integer of at least 0, received -1"),
     ],
 )
 def test_refuses_in_part(layer, arguments, message):

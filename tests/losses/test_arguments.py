@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from gsp_tf import losses
@@ -21,7 +22,7 @@ def test_wrappers_refuse_losses_that_are_no_function_of_similarities(wrapper, na
 
 REFUSED = {
     "AngularLoss(0.0)": "angle must lie between 0 and 83 degrees, received 0.0",
-    "FastAPLoss(0)": "num_bins must be at least 1, received 0",
+    "FastAPLoss(0)": "num_bins must be an integer of at least 1, received 0",
     "MultiSimilarityLoss(0.0)": "alpha must be positive, received 0.0",
     "SupervisedContrastiveLoss(0.0)": "temperature must be positive, received 0.0",
     "TripletHardLoss(1.0, 'L2')": "one of euclidean, squared_euclidean, angular",
@@ -47,39 +48,44 @@ REFUSED = {
     "ClassMarginLoss(3, nu=0.1, reduction='none')": "takes nu=0, received nu=0.1",
     "DynamicSoftMarginLoss(reduction='sum')": "SoftMarginLoss: .*reduction.*sum",
     "CrossBatchMemory(ContrastiveLoss(), 9, miner='hard')": "Memory: .*miner.*hard",
-    "SurrogatePrecisionLoss(0)": "k must be at least 1, received 0",
-    "NHardMiner(0)": "positive_ranks must be a number of at least 1, .* received 0",
-    "NHardMiner(1, (3, 2))": r"negative_ranks must be .* received \(3, 2\)",
+    "NHardMiner((1, 2.5))": "positive_ranks must be an integer of at least 1, received 2.5",
+    "RecallAtKLoss([])": "recall_at must hold at least one number, received none",
+    "RecallAtKLoss([1, 1.5])": "recall_at must be an integer of at least 1, received 1.5",
+    "ProxyNCALoss('a')": "num_classes must be an integer of at least 1, received 'a'",
+    "LargeMarginSoftmaxLoss(2, 4.0)": "margin must be an integer of at least 1, received 4.0",
+    "SurrogatePrecisionLoss(0)": "k must be an integer of at least 1, received 0",
+    "NHardMiner(0)": "positive_ranks must be an integer of at least 1, received 0",
+    "NHardMiner(1, (3, 2))": r"negative_ranks must not decrease, received \(3, 2\)",
     "LpRegularizer(-1.0)": "weight must not be negative, received -1.0",
     "LpRegularizer(p=0.5)": "at least 1, and power finite and positive, received",
-    "SparseCentersRegularizer(1.0, 1)": "centers_per_class must be at least 2",
+    "SparseCentersRegularizer(1.0, 1)": "centers_per_class must be an integer of at least 2",
     "ContrastiveLoss(miner='hard')": "miner must be a miner such as .* 'hard'",
     "ContrastiveLoss(miner=ContrastiveLoss())": "miner must be a miner such as .*Contrastive",
     "DistanceWeightedMiner(0.0, 1.4)": "0 < cutoff < nonzero_loss_cutoff, received",
-    "ProxyNCALoss(0)": "num_classes must be at least 1, received 0",
+    "ProxyNCALoss(0)": "num_classes must be an integer of at least 1, received 0",
     "ProxyNCALoss(2, proxies_per_class=2)": "proxies_per_class",
     "ProxyNCALoss(2, 0.0)": "temperature must be positive, received 0.0",
     "ProxyAnchorLoss(2, alpha=0.0)": "alpha must be positive, received 0.0",
-    "SoftTripleLoss(2, 0)": "centers_per_class must be at least 1, received 0",
+    "SoftTripleLoss(2, 0)": "centers_per_class must be an integer of at least 1, received 0",
     "ArcFaceLoss(2, -1.0)": "margin_degrees must lie in 0 to 180, received -1.0",
     "ClassMarginLoss(2, nu=-1.0)": "nu must not be negative, received -1.0",
     "HybridLoss(2, -1)": "proxy_weight must not be negative, received -1",
-    "ZeroShotLoss(0, 4)": "num_classes must be at least 1, received 0",
+    "ZeroShotLoss(0, 4)": "num_classes must be an integer of at least 1, received 0",
     "ZeroShotLoss(3, 4, 0.0)": "ridge must be positive, received 0.0",
     "ZeroShotLoss(3, 4, reduction='sum')": "one of mean, sum_of_means, received 'sum'",
     "ProxySynthesis(ContrastiveLoss())": "Synthesis takes a proxy loss .* received .*Contr",
     "ProxySynthesis(ProxyNCALoss(2), 0.0)": "alpha must be positive, received 0.0",
     "ProxySynthesis(ProxyNCALoss(2), ratio=-0.1)": "ratio must lie in 0 to 1",
     "CrossBatchMemory(ProxyNCALoss(2), 9)": "Memory takes a pair loss .*<ProxyNCALoss",
-    "CrossBatchMemory(ContrastiveLoss(), 0)": "capacity must be at least 1, received 0",
-    "CrossBatchMemory(ContrastiveLoss(), 9, -1)": "warmup_steps must not be negative",
+    "CrossBatchMemory(ContrastiveLoss(), 0)": "capacity must be an integer of at least 1, received",
+    "CrossBatchMemory(ContrastiveLoss(), 9, -1)": "warmup_steps must be an integer of at least 0",
     "MultiLevelDistanceRegularization(ProxyNCALoss(2))": "takes a pair loss .*<ProxyNCAL",
     "MultiLevelDistanceRegularization(ContrastiveLoss(), -1.0)": "weight must not be negative",
     "MultiLevelDistanceRegularization(ContrastiveLoss(), 1.0, ())": "at least one level",
     "ProxyPairsLoss(ProxyNCALoss(2), 2)": "takes a pair loss",
-    "ProxyPairsLoss(ContrastiveLoss(), 2, 0)": "proxies_per_class must be at least 1",
+    "ProxyPairsLoss(ContrastiveLoss(), 2, 0)": "proxies_per_class must be an integer of at least 1",
     "GroupedLoss(GroupDiversityLoss(), 3)": "takes a pair loss .* <.*GroupDiversity",
-    "GroupedLoss(ContrastiveLoss(), 0)": "num_groups must be at least 1, received 0",
+    "GroupedLoss(ContrastiveLoss(), 0)": "num_groups must be an integer of at least 1, received 0",
     "GroupedLoss(ContrastiveLoss(), 3, diversity=ContrastiveLoss())":
         "must be a GroupDiversityLoss",
     "MatryoshkaLoss(ContrastiveLoss(), [])": "dims must be increasing and at least 1, received",
@@ -105,7 +111,7 @@ REFUSED = {
     "BatchEasyHardMiner(negative_range=(1,))": r"larger distance, received \(1",
     "HDCMiner(0.0)": "share must lie above 0 and up to 1, received 0.0",
     "TripletMarginMiner(0.2, 'semihard')": "triplets must be one of all, hard",
-    "UniformHistogramMiner(0)": "num_bins must be at least 1, received 0",
+    "UniformHistogramMiner(0)": "num_bins must be an integer of at least 1, received 0",
     "UniformHistogramMiner(4, 0)": "per_bin must be positive, received 0",
     "TripletLoss(triplets_per_anchor=2, miner=TripletMarginMiner(0.1))":
         "draws from all triplets, and TripletMarginMiner chooses them itself",
@@ -127,7 +133,7 @@ REFUSED = {
     "SemiSupervisedLoss(ProxyNCALoss(2), SimSiamLoss(4, dtype='float64'), 4)":
         "SimSiamLoss, float64, received",
     "SemiSupervisedLoss(ProxyNCALoss(2), NTXentLoss(), 0)":
-        "num_labelled must be at least 1, received 0",
+        "num_labelled must be an integer of at least 1, received 0",
     "SemiSupervisedLoss(ProxyNCALoss(2), NTXentLoss(), 4, -1.0)":
         "view_weight must not be negative, received -1.0",
 }  # fmt: skip
@@ -150,13 +156,50 @@ def test_a_saved_loss_of_the_former_form_loads_or_says_the_new_one(loss):
 
 def test_arguments_of_the_constructor_of_ones_own_loss_are_saved():
     class Own(losses.ContrastiveLoss):
-        def __init__(self, scale, **kwargs):
+        def __init__(self, scale, p=5.0, **kwargs):  # another p than the former one
             super().__init__(**kwargs)
-            self.scale = scale
+            self.scale, self.p = scale, p
 
-    config = Own(3.0, normalize=False, reduction="sum").get_config()
-    assert Own.from_config(config).get_config() == config
-    assert (config["scale"], config["normalize"], config["reduction"]) == (3.0, False, "sum")
+    for p in (2.0, 3.0):
+        config = Own(3.0, p, normalize=False, reduction="sum").get_config()
+        assert Own.from_config(config).get_config() == config
+        assert (config["scale"], config["p"], config["normalize"]) == (3.0, p, False)
+        assert config["reduction"] == "sum"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: losses.MatryoshkaLoss(losses.ContrastiveLoss(), x), "dims must be integers"),
+        (
+            lambda x: losses.LabelSmoothing(losses.ArcFaceLoss(2), 0.1, x),
+            "super_classes must be integers",
+        ),
+    ],
+)
+def test_fractions_are_not_cut_off(make, message):
+    with pytest.raises(TypeError, match=message):
+        make([1.5, 2.0])
+
+
+WEIGHTED = losses.ContrastiveLoss(reduction=losses.Reduction(class_weights=[1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        WEIGHTED,
+        losses.CrossBatchMemory(WEIGHTED, 9),
+        losses.MatryoshkaLoss(WEIGHTED, [1, 2]),
+        losses.CrossBatchMemory(losses.MatryoshkaLoss(WEIGHTED, [1, 2]), 9),
+        losses.MultiLevelDistanceRegularization(WEIGHTED),
+        losses.SimilarityMixup(WEIGHTED),
+    ],
+)
+def test_a_label_without_a_class_weight_is_refused(loss):
+    assert float(loss([0, 1, 1], np.eye(3, 2))) > 0
+    with pytest.raises(ValueError, match=r"lie in 0 to 1 \(num_classes=2\), received 5"):
+        loss([0, 5, 5], np.eye(3, 2))
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,13 @@ def test_equally_hard_negatives_are_kept_together():
     np.testing.assert_array_equal(negatives[0], [0, 0, 1, 1, 0])
 
 
+@pytest.mark.parametrize("share", [0.05, 0.35, 0.55, 0.56, 1.0])
+def test_a_share_of_pairs_is_rounded_up_to_whole_ones(share):
+    pairs = pairs_of(np.random.default_rng(0).normal(size=(5, 3)), np.zeros(5, int))
+    expected = -(-round(100 * share) * 20 // 100)  # of 20 pairs, in whole numbers
+    assert mined(losses.HDCMiner(share), pairs)[0].sum() == expected
+
+
 @settings(max_examples=examples(10))
 @many_batches
 def test_semi_hard_negatives_are_the_nearest_beyond_a_positive(rows, columns, classes, seed):

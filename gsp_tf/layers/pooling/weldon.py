@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from gsp_tf._arguments import check_sizes
 from gsp_tf._typing import Tensor
 from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling._base import LocalFeaturePooling
@@ -41,11 +42,8 @@ class WeldonPooling(LocalFeaturePooling):
         self, k_max: int = 3, k_min: int = 3, data_format: DataFormat | None = None, **kwargs: Any
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
-        if k_max != int(k_max) or k_min != int(k_min) or k_max < 1 or k_min < 0:
-            raise ValueError(
-                "k_max must be an integer of at least 1 and k_min one of at least 0, "
-                f"received {k_max} and {k_min}."
-            )
+        check_sizes(k_max=k_max)
+        check_sizes(0, k_min=k_min)
         self.k_max = k_max
         self.k_min = k_min
 

@@ -1,6 +1,5 @@
 """Checks of the labels and embeddings that a loss is called with."""
 
-import contextlib
 import math
 from typing import Any
 
@@ -8,9 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._arguments import integers
 from gsp_tf._backend import available, checked
-from gsp_tf._numerics import at_least_float32
+from gsp_tf._numerics import at_least_float32, exact_labels
 from gsp_tf._typing import Relation, Tensor
 
 _WHOLE_BELOW = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**53}
@@ -102,12 +100,7 @@ def label_tensor(
     labels: Any, message: str = "Labels must be of an integer type", booleans: bool = False
 ) -> Tensor:
     """Labels as a tensor of numbers that merges none; ValueError for anything else."""
-    is_on_host = isinstance(labels, np.ndarray | np.generic | list | tuple | int)
-    if is_on_host and not any(map(ops.is_tensor, keras.tree.flatten(labels))):
-        # Integers become int64, or int32 where JAX has no int64; others are looked at below.
-        with contextlib.suppress(TypeError):
-            labels = integers(labels, "labels", int(np.iinfo(available("int64")).max))
-    return _numeric_tensor(labels, message, booleans)
+    return _numeric_tensor(exact_labels(labels), message, booleans)
 
 
 def _numeric_tensor(values, message, booleans=False):

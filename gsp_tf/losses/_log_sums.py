@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from gsp_tf._backend import rounded
+from gsp_tf._backend import rounded, softplus
 from gsp_tf._numerics import safe_sqrt
 from gsp_tf._typing import Tensor
 
@@ -22,9 +22,18 @@ def log_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:
         >>> log_sum_exp([[1000.0, 1000.0], [5.0, 7.0]], [[1.0, 1.0], [0.0, 0.0]]).numpy()
         array([1000.6932,    0.    ], dtype=float32)
     """
-    total, largest, counted = _scaled_sum(exponents, weights, axis)
+    exponents, weights = ops.convert_to_tensor(exponents), ops.convert_to_tensor(weights)
+    exponents = rounded(exponents)
+    counted = weights > 0
+    lowest = ops.min(ops.where(counted, exponents, 0.0), axis=axis, keepdims=True)
+    largest = ops.max(ops.where(counted, exponents, lowest), axis=axis, keepdims=True)
+    largest = ops.stop_gradient(largest)
+    terms = ops.exp(ops.where(counted, exponents - largest, 0.0))
+    total = ops.sum(ops.where(counted, weights * terms, 0.0), axis=axis)
     some = ops.any(counted, axis=axis)
-    return ops.where(some, ops.log(ops.where(some, total, 1.0)) + largest, 0.0)
+    return ops.where(
+        some, ops.log(ops.where(some, total, 1.0)) + ops.squeeze(largest, axis=axis), 0.0
+    )
 
 
 def log1p_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:
@@ -42,23 +51,8 @@ def log1p_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:
         >>> log1p_sum_exp([[0.0, 0.0], [-200.0, 90.0]], [[1.0, 1.0], [1.0, 1.0]]).numpy()
         array([ 1.0986, 90.    ], dtype=float32)
     """
-    total, largest, _ = _scaled_sum(exponents, weights, axis, at_least=0.0)
-    return ops.log(ops.exp(-largest) + total) + largest
-
-
-def _scaled_sum(exponents, weights, axis, at_least=None):
-    """`Σ w exp(e - m)`, the constant m that keeps it from overflowing, and which e count."""
-    exponents, weights = ops.convert_to_tensor(exponents), ops.convert_to_tensor(weights)
-    exponents = rounded(exponents)
-    counted = weights > 0
-    lowest = ops.min(ops.where(counted, exponents, 0.0), axis=axis, keepdims=True)
-    largest = ops.max(ops.where(counted, exponents, lowest), axis=axis, keepdims=True)
-    if at_least is not None:
-        largest = ops.maximum(largest, at_least)
-    largest = ops.stop_gradient(largest)
-    terms = ops.exp(ops.where(counted, exponents - largest, 0.0))
-    total = ops.sum(ops.where(counted, weights * terms, 0.0), axis=axis)
-    return total, ops.squeeze(largest, axis=axis), counted
+    some = ops.any(ops.convert_to_tensor(weights) > 0, axis=axis)
+    return ops.where(some, softplus(log_sum_exp(exponents, weights, axis)), 0.0)
 
 
 def sines(cosines: Tensor) -> Tensor:

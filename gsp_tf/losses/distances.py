@@ -9,7 +9,7 @@ from keras import ops
 
 from gsp_tf._backend import custom_gradient
 from gsp_tf._config import Guarded
-from gsp_tf._numerics import at_least_float32
+from gsp_tf._numerics import at_least_float32, relative_rounding
 from gsp_tf._typing import Tensor
 from gsp_tf.ops import l2_normalize, pairwise_distances
 
@@ -84,7 +84,7 @@ class SquaredEuclidean(Distance):
 
 @keras.saving.register_keras_serializable("gsp_tf")
 class Cosine(Distance):
-    """1 minus the cosine similarity; also called "angular".
+    """1 minus the cosine similarity, 0 within its rounding error; also called "angular".
 
     Example:
         >>> Cosine()([[1.0, 0.0]], [[3.0, 4.0]]).numpy().round(3)
@@ -92,7 +92,10 @@ class Cosine(Distance):
     """
 
     def __call__(self, x: Tensor, y: Tensor, where: Tensor | bool = True) -> Tensor:
-        return ops.relu(1.0 - ops.matmul(l2_normalize(x), ops.transpose(l2_normalize(y))))
+        x, y = l2_normalize(x), l2_normalize(y)
+        distances = 1.0 - ops.matmul(x, ops.transpose(y))
+        # Rounding shall not decide whether coincident vectors cost something.
+        return ops.where(distances <= relative_rounding(x), 0.0, distances)
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -1,13 +1,11 @@
 """Distances between all pairs, with a gradient that is finite everywhere."""
 
-import math
-
 import keras
 import numpy as np
 from keras import ops
 
 from gsp_tf._backend import available
-from gsp_tf._numerics import at_least_float32, safe_sqrt
+from gsp_tf._numerics import at_least_float32, relative_rounding, safe_sqrt
 from gsp_tf._typing import Tensor
 
 _NEAR = 1024.0 * float(np.finfo("float32").eps)
@@ -19,9 +17,9 @@ def pairwise_distances(
     """Euclidean distance of every row of `x` to every row of `y`.
 
     The squared distance is `||x_i||^2 - 2 x_i . y_j + ||y_j||^2`, computed as one matrix product.
-    Its rounding error is up to `r (||x_i||^2 + ||y_j||^2)`, `r = max(4, sqrt(D) / 2) eps`, with the
-    machine epsilon `eps` of the type. A pair within that error cannot be told from a coincident
-    one: its distance is exactly 0 and its gradient is 0.
+    Its rounding error is up to `r (||x_i||^2 + ||y_j||^2)`, `r = max(8, sqrt(D)) eps` with the
+    machine epsilon `eps` of float64, and half of that with the one of float32. A pair within that
+    error cannot be told from a coincident one: its distance is exactly 0 and its gradient is 0.
 
     In float32 this would hold for all unit vectors nearer than 1e-3. If a squared distance is less
     than `1024 eps (||x_i||^2 + ||y_j||^2)` (unit vectors nearer than 0.016), all distances are
@@ -57,8 +55,7 @@ def pairwise_distances(
             "pairwise_distances needs x (..., a, D) and y (..., b, D) with the same D, "
             f"received shapes {tuple(x.shape)} and {tuple(y.shape)}."
         )
-    # Squares of values above 1e19 overflow in float32. One unit for both has no gradient.
-    unit = ops.stop_gradient(ops.maximum(ops.maximum(*map(_largest, (x, y))) / 2.0**56, 1.0))
+    unit = common_unit(x, y)
     x, y = x / unit, y / unit
     square_distances, square_norms = _expanded(x, y)
     dtype = square_distances.dtype
@@ -75,6 +72,12 @@ def pairwise_distances(
     return safe_sqrt(square_distances) * unit
 
 
+def common_unit(x, y):
+    """What to divide both by, so that their squares do not overflow; it has no gradient."""
+    # Squares of values above 1e19 overflow in float32.
+    return ops.stop_gradient(ops.maximum(ops.maximum(*map(_largest, (x, y))) / 2.0**56, 1.0))
+
+
 def _largest(x):
     """The largest magnitude in each matrix `(..., 1, 1)`; 0 without any."""
     row = [[0, 0]] * (len(x.shape) - 2) + [[0, 1], [0, 0]]  # of zeros
@@ -88,9 +91,3 @@ def _expanded(x, y):
     square_distances = square_norms - 2.0 * ops.matmul(x, ops.swapaxes(y, -1, -2))
     coincident = square_distances <= relative_rounding(x) * square_norms
     return ops.where(coincident, 0.0, square_distances), square_norms
-
-
-def relative_rounding(x):
-    """Rounding error of a squared distance, relative to the sum of its two squared norms."""
-    epsilon = float(np.finfo(keras.backend.standardize_dtype(x.dtype)).eps)
-    return max(4.0, math.sqrt(x.shape[-1]) / 2.0) * epsilon

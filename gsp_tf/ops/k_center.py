@@ -8,6 +8,7 @@ from keras import ops
 from gsp_tf._backend import argmax, compiled
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
+from gsp_tf.ops.distances import common_unit
 
 
 def greedy_k_center(pool: Tensor, centers: Tensor, k: int) -> Tensor:
@@ -48,6 +49,8 @@ def greedy_k_center(pool: Tensor, centers: Tensor, k: int) -> Tensor:
 
 @compiled
 def _choices(pool, centers, k):
+    unit = common_unit(pool, centers)
+    pool, centers = pool / unit, centers / unit
     # Half squared distances, from matrix-vector products. The origin is a point of the pool.
     pool, centers = pool - pool[..., :1, :], centers - pool[..., :1, :]
     norms, products_with = _norms_and_products(pool, k)

@@ -6,15 +6,10 @@ from keras import ops
 
 from gsp_tf._arguments import check_transport
 from gsp_tf._backend import after, custom_gradient, rounded
-from gsp_tf._numerics import at_least_float32, softmax
+from gsp_tf._numerics import at_least_float32, relative_rounding, softmax
 from gsp_tf._typing import Solver, Tensor
-from gsp_tf.ops.distances import relative_rounding
 from gsp_tf.ops.normalization import lipschitz_normalize
-from gsp_tf.ops.transport import (
-    presence,
-    taken_and_left,
-    through_solution,
-)
+from gsp_tf.ops.transport import presence, taken_and_left, through_solution
 
 
 def generalized_sum_pooling(

@@ -6,7 +6,7 @@ from keras import ops
 
 from gsp_tf._arguments import check_relation
 from gsp_tf._backend import checked
-from gsp_tf._numerics import at_least_float32, safe_sqrt
+from gsp_tf._numerics import at_least_float32, exact_labels, safe_sqrt
 from gsp_tf._typing import Relation, Tensor
 
 
@@ -40,7 +40,7 @@ def label_relation(x: Tensor, y: Tensor, relation: Relation) -> Tensor:
                [0. , 0. , 1. ]], dtype=float32)
     """
     check_relation(relation)
-    x, y = (ops.convert_to_tensor(labels) for labels in (x, y))
+    x, y = (ops.convert_to_tensor(exact_labels(labels)) for labels in (x, y))
     if callable(relation):
         return _of_function(relation, x, y)
     if relation == "equal":

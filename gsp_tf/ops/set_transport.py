@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_transport
+from gsp_tf._arguments import check_sizes, check_transport
 from gsp_tf._backend import concrete, custom_gradient, rounded
 from gsp_tf._numerics import at_least_float32, solve_positive_definite
 from gsp_tf._typing import Tensor
@@ -77,7 +77,7 @@ def partial_set_transport(
         ([0.0, 0.16, 0.33], [0.17, 0.33])
     """
     check_transport(transport_ratio, entropy_smoothing)
-    check_at_least(1, max_iterations=max_iterations)
+    check_sizes(max_iterations=max_iterations)
     weights = [w for w in (row_weights, column_weights) if w is not None]
     cost, *weights = at_least_float32(cost, *weights) if weights else [at_least_float32(cost)]
     rows = _weights(cost[..., 0], None if row_weights is None else weights[0])

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_transport
+from gsp_tf._arguments import check_sizes, check_transport
 from gsp_tf._backend import concrete, custom_gradient, rounded, softplus
 from gsp_tf._numerics import at_least_float32, softmax
 from gsp_tf._typing import Solver, Tensor
@@ -66,9 +66,11 @@ def partial_transport(
     """
     check_transport(transport_ratio, entropy_smoothing, solver)
     if max_iterations is not None:
-        check_at_least(1, max_iterations=max_iterations)
+        check_sizes(max_iterations=max_iterations)
     cost = at_least_float32(cost)
     present, n = presence(cost[..., 0, :], mask)
+    if mask is not None:  # the costs of absent features may be anything
+        cost = ops.where(ops.expand_dims(present, -2) > 0, cost, 0.0)
 
     @custom_gradient
     def transport(cost):

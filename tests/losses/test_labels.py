@@ -81,6 +81,7 @@ def test_a_list_of_tensors_in_a_graph_is_labels():
 WITHOUT_INT64 = """
 import numpy as np, keras
 from gsp_tf.losses import ContrastiveLoss
+from gsp_tf.ops import label_relation
 from gsp_tf.training import MetricLearner
 x = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
 labels = np.arange(8) * 2**32
@@ -90,6 +91,7 @@ def message(call):
     except ValueError as error:
         return str(error)
 print(message(lambda: ContrastiveLoss()(labels, x)))
+print(message(lambda: label_relation(labels, labels, "equal")))
 model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
 learner = MetricLearner(model, ContrastiveLoss())
 learner.compile("sgd")
@@ -108,6 +110,6 @@ def test_jax_refuses_what_its_int32_would_merge():
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     *refused, small = found.stdout.splitlines()
-    assert len(refused) == 5
+    assert len(refused) == 6
     assert all("must lie in -2147483648 to 2147483647, received " in x for x in refused)
     assert small == "accepted, finite"

@@ -54,6 +54,16 @@ def test_logarithms_of_extreme_sums(reduction, jit_compile):
     np.testing.assert_allclose(gradient, np.outer(shares, [1 / 3, 2 / 3, 0, 0]), atol=1e-6)
 
 
+def test_small_sums_keep_their_digits_beside_1():
+    exponents = np.array([[-20.0], [-40.0], [-80.0]], "float32")
+    found, gradient = value_and_gradient(
+        lambda w, e: log1p_sum_exp(e, w), np.ones((3, 1), "float32"), exponents
+    )
+    expected = np.exp(exponents.astype("float64"))
+    np.testing.assert_allclose(found, np.log1p(expected[:, 0]), rtol=1e-5)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_nothing_to_reduce_gives_zero_with_no_gradient(reduction):
     terms = np.array([[2.0, np.nan, np.inf, 1e30]])

@@ -51,6 +51,13 @@ def test_coincident_points_have_distance_zero_and_no_gradient(rows, columns, sca
     assert (diagonal == 0).all() and (gradient == 0).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [64, 96, 128, 256])
+def test_many_coincident_points_have_distance_zero(columns, dtype):
+    x = np.random.default_rng(0).normal(size=(1000, columns)).astype(dtype)
+    assert not np.asarray(pairwise_distances(x, x.copy())).diagonal().any()
+
+
 def near_pairs(columns):
     """Unit vectors in pairs 1e-2, 1e-3, ... 1e-6 apart, float32, and other unit vectors."""
     rng = np.random.default_rng(columns)

@@ -129,7 +129,7 @@ def test_refuses_what_it_cannot_solve_and_warns_of_what_it_has_not_solved():
     for arguments, message in [
         ((0.0, 5.0), r"transport_ratio must lie in \(0, 1\], received 0.0"),
         ((0.5, -1.0), "entropy_smoothing must be positive and finite, received -1.0"),
-        ((0.5, 5.0, None, None, 0), "max_iterations must be at least 1, received 0"),
+        ((0.5, 5.0, None, None, 0), "max_iterations must be an integer of at least 1, received 0"),
     ]:
         with pytest.raises(ValueError, match=message):
             partial_set_transport(COST, *arguments)

@@ -187,6 +187,7 @@ def test_mask_is_the_same_as_leaving_features_out():
     kept, upstream = mask[0], (rng.normal(size=(1, 10)), rng.normal(size=(1, 4, 10)))
     arguments = {"transport_ratio": 0.4, "entropy_smoothing": 8.0}
     expected = value_and_gradient(cost[..., kept], *(up[..., kept] for up in upstream), **arguments)
+    cost[..., 1], cost[..., 4] = np.inf, np.nan  # the costs of what is absent
     for jit_compile in (None, True):
         found = value_and_gradient(cost, *upstream, jit_compile, mask=mask, **arguments)
         for value, wanted in zip(found, expected, strict=True):
@@ -226,7 +227,7 @@ def test_unknown_sizes():
         ({"entropy_smoothing": 0.0}, "entropy_smoothing must be positive and finite, received 0.0"),
         ({"entropy_smoothing": float("inf")}, "received inf"),
         ({"solver": "sinkhorn"}, "must be one of newton, fixed_point, received 'sinkhorn'"),
-        ({"max_iterations": 0}, "max_iterations must be at least 1, received 0"),
+        ({"max_iterations": 0}, "max_iterations must be an integer of at least 1, received 0"),
     ],
 )
 def test_refuses_bad_arguments(arguments, message):

@@ -27,10 +27,10 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
     """Base of the losses with variables: a layer `loss(labels, embeddings) -> scalar`.
 
     It computes in the given dtype, else in that of the loss layers that it holds, else in float32,
-    whatever the global dtype policy is. `MetricLearner` trains and saves its variables with those
-    of the model. A subclass implements `call(labels, embeddings)` of checked labels `(B,)` and
-    embeddings `(B, D)`. Every constructor argument is an attribute of the same name; these form the
-    config.
+    whatever the global dtype policy is. A dtype of half precision means float32. `MetricLearner`
+    trains and saves its variables with those of the model. A subclass implements
+    `call(labels, embeddings)` of checked labels `(B,)` and embeddings `(B, D)`. Every constructor
+    argument is an attribute of the same name; these form the config.
 
     Args:
         num_classes: labels are 0 to num_classes - 1; `None` for any.
@@ -59,8 +59,10 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
         **kwargs: Any,
     ) -> None:
         layers = [loss for loss in inner if isinstance(loss, LossLayer)]
-        kwargs.setdefault("dtype", layers[0].dtype_policy if layers else "float32")
-        super().__init__(**kwargs)
+        default = layers[0].dtype_policy if layers else "float32"
+        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or default)
+        is_wide = policy.compute_dtype == "float64"
+        super().__init__(dtype="float64" if is_wide else "float32", **kwargs)
         name = type(self).__name__
         for loss in inner:
             if getattr(getattr(loss, "reducer", None), "name", None) == "none":
@@ -115,8 +117,7 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
             if proxies is None:
                 raise ValueError(f"{type(self).__name__} has no proxies to regularise.")
             value = value + self.proxies_regularizer(ops.convert_to_tensor(proxies))
-        is_wide = self.compute_dtype == "float64"  # half precision gives float32 too
-        return nan_unless(is_valid, ops.cast(value, "float64" if is_wide else "float32"))
+        return nan_unless(is_valid, ops.cast(value, self.compute_dtype))
 
     def _refuse_to_stay_untrained(self, *shapes):
         """Raise ValueError if no optimizer would train the weights; this loss stays unbuilt."""

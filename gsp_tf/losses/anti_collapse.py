@@ -89,5 +89,8 @@ class AntiCollapseLoss(ProxyWrapper):
         gram = (
             ops.matmul(ops.transpose(rows), rows) if wide else ops.matmul(rows, ops.transpose(rows))
         )
-        matrix = ops.eye(gram.shape[0], dtype=gram.dtype) + factor / self.epsilon * gram
+        identity = ops.eye(gram.shape[0], dtype=gram.dtype)
+        matrix = identity + factor / self.epsilon * gram
+        # Some backends stop at a matrix that is not finite. The loss is NaN then anyway.
+        matrix = ops.where(ops.all(ops.isfinite(matrix)), matrix, identity)
         return ops.sum(ops.log(ops.diagonal(ops.cholesky(matrix))))

@@ -206,6 +206,28 @@ def test_steep_losses_equal_themselves_in_float64(make_loss, sign):
         np.testing.assert_allclose(gradient, exact, atol=1e-3 * np.abs(exact).max() + 1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["mixed_float16", "bfloat16"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_dtype_of_half_precision_is_float32(name, dtype):
+    labels, embeddings = batch()
+    values = [
+        value_and_gradients(with_weights(LAYERS[name](**given), columns=5), labels, embeddings)
+        for given in ({}, {"dtype": dtype})
+    ]
+    for value, expected in zip(*values[::-1], strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("source", ["samples", "all_proxies"])
+def test_what_is_not_finite_stops_no_factorisation(source):
+    labels, embeddings = batch()
+    loss = losses.AntiCollapseLoss(losses.ProxyAnchorLoss(4), source=source)
+    loss = with_weights(loss, columns=5)
+    assert np.isnan(float(loss(labels, embeddings * np.nan)))
+    loss.proxies.assign(loss.proxies * np.nan)
+    assert np.isnan(float(loss(labels, embeddings)))
+
+
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16"])
 @pytest.mark.parametrize("name", ["proxy_anchor", "partial_fc", "class_margin", "memory"])
 def test_float32_under_every_global_policy(name, policy):

@@ -1,49 +1,60 @@
 """Comparisons within the rows of a matrix, with little memory."""
 
+import math
 from collections.abc import Sequence
 
 from keras import ops
 
-from gsp_tf._backend import custom_gradient
+from gsp_tf._backend import argmax, custom_gradient, segment_sum
 from gsp_tf._typing import Tensor
 
 
 def weight_below(values, weights, thresholds):
-    """For each threshold t_k of a row, `Σ_j w_j [v_j < t_k]`; one row is compared at a time."""
-    rows = tuple(ops.stop_gradient(ops.convert_to_tensor(x)) for x in (values, weights, thresholds))
+    """For each threshold t_k of a row, `Σ_j w_j [v_j < t_k]`."""
 
-    def of_row(row):
-        values, weights, thresholds = row
-        below = ops.cast(values[None, :] < thresholds[:, None], weights.dtype)
-        return ops.matmul(below, weights)
+    def of_row(values, weights, thresholds):
+        order = ops.argsort(values)
+        below = ops.pad(ops.cumsum(ops.take(weights, order)), [[1, 0]])
+        return ops.take(below, ops.searchsorted(ops.take(values, order), thresholds))
 
-    return ops.map(of_row, rows)
+    return _by_row(of_row, values, weights, thresholds)
 
 
 def smallest_above(values, candidates, thresholds):
     """Smallest candidate value above each threshold of its row, else infinity."""
-    values, thresholds = (ops.stop_gradient(ops.convert_to_tensor(x)) for x in (values, thresholds))
-    values = ops.where(candidates, values, float("inf"))
 
-    def of_row(row):
-        values, thresholds = row
-        above = values[None, :] > thresholds[:, None]
-        return ops.min(ops.where(above, values[None, :], float("inf")), axis=1)
+    def of_row(values, candidates, thresholds):
+        ordered = ops.sort(ops.where(candidates, values, math.inf))
+        places = ops.searchsorted(ordered, thresholds, side="right")
+        return ops.take(ops.pad(ordered, [[0, 1]], constant_values=math.inf), places)
 
-    return ops.map(of_row, (values, thresholds))
+    return _by_row(of_row, values, candidates, thresholds)
 
 
 def weight_at(values, candidates, targets, weights):
     """Split the weight of each target equally among the candidates of its row that equal it."""
-    rows = tuple(ops.stop_gradient(ops.convert_to_tensor(x)) for x in (values, targets, weights))
 
-    def of_row(row):
-        values, candidates, targets, weights = row
-        equal = ops.logical_and(values[None, :] == targets[:, None], candidates[None, :])
-        equal = ops.cast(equal, weights.dtype)
-        return ops.matmul(weights / ops.maximum(ops.sum(equal, axis=1), 1.0), equal)
+    def of_row(values, candidates, targets, weights):
+        values = ops.where(candidates, values, math.inf)
+        ordered = ops.sort(values)
+        first, end = (ops.searchsorted(ordered, targets, side) for side in ("left", "right"))
+        shares = ops.where(end > first, weights / ops.cast(end - first, weights.dtype), 0.0)
+        shares = segment_sum(shares, first, ops.shape(values)[0] + 1)
+        return ops.where(candidates, ops.take(shares, ops.searchsorted(ordered, values)), 0.0)
 
-    return ops.map(of_row, (rows[0], ops.convert_to_tensor(candidates), *rows[1:]))
+    return _by_row(of_row, values, candidates, targets, weights)
+
+
+def _by_row(function, *matrices):
+    """What a function gives of each row of matrices, without a gradient."""
+    rows = tuple(ops.stop_gradient(ops.convert_to_tensor(x)) for x in matrices)
+    return ops.map(lambda row: function(*row), rows)
+
+
+def first_equals(same):
+    """Index `(B,)` of the first that each is the `same (B, B)` as, and whether it is that one."""
+    first = argmax(ops.cast(same, "int32"))
+    return first, first == ops.arange(ops.shape(first)[0], dtype="int32")
 
 
 def fold_marked(marked, step, state):

@@ -8,6 +8,7 @@ from keras import ops
 from gsp_tf._arguments import check_choice, check_positive
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper
+from gsp_tf.losses._rows import first_equals
 from gsp_tf.ops import l2_normalize
 
 Source = Literal["batch_proxies", "all_proxies", "samples"]
@@ -78,8 +79,7 @@ class AntiCollapseLoss(ProxyWrapper):
         if self.source == "batch_proxies":
             k = self.proxy_loss.proxies_per_class
             # A class that several samples have counts once; rows of zeros do not change R.
-            first = ops.argmax(ops.cast(labels[:, None] == labels[None, :], "int32"), axis=1)
-            is_first = first == ops.arange(ops.shape(labels)[0], dtype=first.dtype)
+            is_first = first_equals(labels[:, None] == labels[None, :])[1]
             is_first = ops.cast(is_first, rows.dtype)
             rows = ops.take(ops.reshape(rows, (-1, k, dim)), labels, axis=0)
             rows = ops.reshape(rows * is_first[:, None, None], (-1, dim))

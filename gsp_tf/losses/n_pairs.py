@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
+from gsp_tf._backend import argmax
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._rows import first_equals
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
@@ -43,13 +45,11 @@ class NPairsLoss(PairLoss):
 
     def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
         labels = pairs.anchor_labels
-        first = ops.argmax(ops.cast(labels[:, None] == labels[None, :], "int32"), axis=1)
-        is_anchor = first == ops.arange(ops.shape(labels)[0], dtype=first.dtype)
+        _, is_first = first_equals(labels[:, None] == labels[None, :])
         is_positive = pairs.positives > 0
-        is_anchor = ops.logical_and(is_anchor, ops.any(is_positive, axis=1))
-        columns = ops.arange(ops.shape(is_positive)[1])
-        chosen = ops.argmax(ops.cast(is_positive, "int32"), axis=1)
-        own = ops.cast(chosen, columns.dtype)[:, None] == columns[None, :]
+        is_anchor = ops.logical_and(is_first, ops.any(is_positive, axis=1))
+        chosen = argmax(ops.cast(is_positive, "int32"))
+        own = chosen[:, None] == ops.arange(ops.shape(is_positive)[1], dtype="int32")
         own = ops.logical_and(own, is_anchor[:, None])
         shown = ops.any(own, axis=0)[None, :]
         weights = ops.where(own, 1.0, ops.where(shown, pairs.negatives, 0.0))

@@ -9,6 +9,7 @@ from gsp_tf._arguments import checked_seed
 from gsp_tf._backend import rows_of
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, SoftmaxWrapper
+from gsp_tf.losses._rows import first_equals
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -89,14 +90,10 @@ class PartialFC(SoftmaxWrapper):
             places: int32 tensor `(B,)`, where the classes have those of the labels.
         """
         size = max(1, round(self.sample_rate * self.num_classes))
-        batch_size = ops.shape(labels)[0]
-        same = ops.cast(labels[:, None] == labels[None, :], "int32")
-        places = ops.cast(ops.argmax(same, axis=1), "int32")
-        is_first = places == ops.arange(batch_size, dtype="int32")
+        places, is_first = first_equals(labels[:, None] == labels[None, :])
         keys = keras.random.uniform((self.num_classes,), dtype="float32", seed=self.seed_generator)
-        last = ops.full(
-            (batch_size,), -1.0, dtype="float32"
-        )  # The batch has these classes already.
+        # The batch has its classes already.
+        last = ops.full((ops.shape(labels)[0],), -1.0, dtype="float32")
         others = ops.top_k(ops.scatter_update(keys, labels[:, None], last), size)[1]
         num_others = size - ops.sum(ops.cast(is_first, "int32"))
         is_other = ops.arange(size, dtype="int32") < num_others

@@ -9,6 +9,7 @@ from keras import ops
 from gsp_tf._arguments import check_positive, check_share, checked_seed
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, ProxyWrapper
+from gsp_tf.losses._rows import first_equals
 from gsp_tf.ops import l2_normalize
 
 
@@ -107,9 +108,10 @@ def _synthetic_classes(labels, num_classes):
     same = ops.logical_and(
         labels[:, None] == labels[None, :], partner_labels[:, None] == partner_labels[None, :]
     )
-    first = ops.cast(ops.argmax(ops.cast(same, "int32"), axis=1), labels.dtype)
-    is_class = ops.logical_and(first == ops.cast(index, labels.dtype), has_partner)
-    return partners, ops.where(has_partner, num_classes + first, labels), is_class
+    first, is_first = first_equals(same)
+    synthetic = num_classes + ops.cast(first, labels.dtype)
+    is_class = ops.logical_and(is_first, has_partner)
+    return partners, ops.where(has_partner, synthetic, labels), is_class
 
 
 def _symmetric_beta(alpha, seed):

@@ -5,8 +5,10 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, check_choice, check_positive
+from gsp_tf._arguments import check_choice, check_positive, check_sizes
 from gsp_tf.losses._layer import LossLayer
+from gsp_tf.losses._proxy import cross_entropies
+from gsp_tf.losses._rows import first_equals
 from gsp_tf.ops import ridge_regression
 
 _Reduction = Literal["mean", "sum_of_means"]
@@ -66,7 +68,7 @@ class ZeroShotLoss(LossLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, **kwargs)
-        check_at_least(1, embedding_dim=embedding_dim)
+        check_sizes(embedding_dim=embedding_dim)
         check_positive(ridge=ridge)
         check_choice("reduction", reduction, _Reduction)
         self.embedding_dim = embedding_dim
@@ -91,7 +93,7 @@ class ZeroShotLoss(LossLayer):
             attributes, maps[1]
         )
         logits = self.scale * ops.matmul(predictions, ops.transpose(self.class_embeddings))
-        losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        losses = cross_entropies(labels, logits)
         if self.reduction == "mean":
             total = ops.mean(losses)
         else:
@@ -102,10 +104,7 @@ class ZeroShotLoss(LossLayer):
 
 def _alternate_classes(labels):
     """Mask `(B,)` of the samples of every second class to appear, and the number of classes."""
-    same = ops.equal(labels[:, None], labels[None, :])
-    first = ops.argmax(ops.cast(same, "int32"), axis=1)
-    is_first = ops.cast(
-        ops.equal(first, ops.arange(ops.shape(labels)[0], dtype=first.dtype)), "int32"
-    )
+    first, is_first = first_equals(labels[:, None] == labels[None, :])
+    is_first = ops.cast(is_first, "int32")
     rank = ops.take(ops.cumsum(is_first) - 1, first)
     return ops.equal(rank % 2, 1), ops.sum(is_first)

@@ -91,13 +91,15 @@ def test_huge_values_and_infinity():
     np.testing.assert_array_equal(found, [[0, 1, 0, 0]])
 
 
-def test_nothing_compares_with_nan():
-    values = np.array([[np.nan, 1.0, 2.0]], "float32")
-    every, thresholds = np.ones((1, 3), bool), np.array([[0.0, np.nan]], "float32")
-    weights = np.ones((1, 3), "float32")
-    np.testing.assert_array_equal(weight_below(values, weights, thresholds + 3), [[2, 0]])
-    np.testing.assert_array_equal(smallest_above(values, every, thresholds), [[1, np.inf]])
-    np.testing.assert_array_equal(weight_at(values, every, thresholds, weights[:, :2]), [[0] * 3])
+def test_a_long_row_takes_no_matrix():
+    size = 60_000  # whose comparisons would be 3.6e9 numbers
+    values = np.random.default_rng(0).permutation(size).astype("float32")[None]
+    ones, every = np.ones_like(values), np.ones(values.shape, bool)
+    np.testing.assert_array_equal(weight_below(values, ones, values), values)
+    above = np.where(values == size - 1, np.inf, values + 1)
+    np.testing.assert_array_equal(smallest_above(values, every, values), above)
+    found = weight_at(values, every, above.astype("float32"), ones)
+    np.testing.assert_array_equal(found, values > 0)
 
 
 def visits(marked):

@@ -41,6 +41,12 @@ class LocalFeatureLayer(keras.layers.Layer):
             )
         return channels
 
+    def add_kernel(
+        self, name: str, shape: tuple[int, ...], initializer: Any = "glorot_uniform"
+    ) -> keras.Variable:
+        """Add a weight that keeps its type under mixed precision."""
+        return self.add_weight(name=name, shape=shape, initializer=initializer, autocast=False)
+
     def as_set(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Any, tuple]:
         """Features as a set `(B, n, C)`, their mask `(B, n)`, and the shape of their positions.
 

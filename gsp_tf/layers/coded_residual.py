@@ -92,27 +92,18 @@ class CodedResidualTransform(LocalFeatureLayer):
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)
-        self.prototypes = self.add_weight(
-            name="prototypes",
-            shape=(self.num_prototypes, channels),
-            initializer=self.prototypes_initializer,
-            autocast=False,
+        self.prototypes = self.add_kernel(
+            "prototypes", (self.num_prototypes, channels), self.prototypes_initializer
         )
         self.hidden_kernel = self._kernel("hidden_kernel", channels, self.hidden_dim, 2.0)
-        self.hidden_bias = self.add_weight(
-            name="hidden_bias",
-            shape=(*self._networks, self.hidden_dim),
-            initializer="zeros",
-            autocast=False,
-        )
+        shape = (*self._networks, self.hidden_dim)
+        self.hidden_bias = self.add_kernel("hidden_bias", shape, "zeros")
         self.build_output()
 
     def build_output(self):
         """Make only the weights of the last layer of the networks."""
         self.output_kernel = self._kernel("output_kernel", self.hidden_dim, self.embedding_dim, 1.0)
-        self.output_bias = self.add_weight(
-            name="output_bias", shape=(self.embedding_dim,), initializer="zeros", autocast=False
-        )
+        self.output_bias = self.add_kernel("output_bias", (self.embedding_dim,), "zeros")
         self.built = True
 
     def call(self, features, mask=None, training=None):
@@ -211,7 +202,7 @@ class CodedResidualTransform(LocalFeatureLayer):
         # Keras counts the networks among the inputs.
         scale = gain if self.shared_network else gain * self.num_prototypes
         initializer = keras.initializers.VarianceScaling(scale, mode="fan_in")
-        return self.add_weight(name=name, shape=shape, initializer=initializer, autocast=False)
+        return self.add_kernel(name, shape, initializer)
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.embedding_dim)

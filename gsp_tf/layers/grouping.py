@@ -3,11 +3,16 @@
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from gsp_tf._arguments import check_sizes
-from gsp_tf._numerics import at_least_float32, average_weights, scaled_back, scaled_down
+from gsp_tf._numerics import (
+    at_least_float32,
+    average_weights,
+    masked_softmax,
+    scaled_back,
+    scaled_down,
+)
 from gsp_tf._typing import Tensor
 from gsp_tf.layers._local_features import DataFormat, LocalFeatureLayer, at_positions
 
@@ -25,12 +30,6 @@ class _Grouping(LocalFeatureLayer):
         check_sizes(num_groups=num_groups, group_dim=group_dim)
         self.num_groups = num_groups
         self.group_dim = group_dim
-
-    def add_kernel(
-        self, name: str, shape: tuple[int, ...], initializer: Any = "glorot_uniform"
-    ) -> keras.Variable:
-        """Add a weight that keeps its type under mixed precision."""
-        return self.add_weight(name=name, shape=shape, initializer=initializer, autocast=False)
 
     def call(self, features, mask=None):
         features, mask, _ = self.as_set(features, mask)
@@ -188,12 +187,9 @@ class AttentiveGrouping(_Grouping):
 
     def attention(self, features: Tensor, mask: Tensor | None) -> Tensor:
         directions = ops.matmul(self.key_kernel, ops.transpose(self.queries))
-        scores = ops.matmul(features, directions)
-        if mask is None:
-            return ops.softmax(scores, axis=1)
-        left = ops.expand_dims(ops.cast(mask, "bool"), -1)
-        lowest = np.finfo(keras.backend.standardize_dtype(scores.dtype)).min
-        return ops.where(left, ops.softmax(ops.where(left, scores, lowest), axis=1), 0.0)
+        scores = ops.swapaxes(ops.matmul(features, directions), 1, 2)
+        attention = masked_softmax(scores, None if mask is None else ops.expand_dims(mask, 1))
+        return ops.swapaxes(attention, 1, 2)
 
 
 class _HiddenGrouping(_Grouping):

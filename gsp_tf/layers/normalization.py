@@ -4,14 +4,29 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from gsp_tf._config import constructor_config
 from gsp_tf.ops import l2_normalize, lipschitz_normalize
 
 
+class _VectorNormalization(keras.layers.Layer):
+    """Base of the layers that normalise vectors by a function, `normalize`."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, inputs):
+        return ops.cast(self.normalize(inputs), self.compute_dtype)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+
 @keras.saving.register_keras_serializable("gsp_tf")
-class LipschitzNormalization(keras.layers.Layer):
+class LipschitzNormalization(_VectorNormalization):
     """Pulls vectors into the unit ball: `u / max(1, ||u||)`.
 
     GSP paper (Gürbüz et al., ICCV 2023), section 4.1: vectors inside the ball stay as they are, so
@@ -25,19 +40,11 @@ class LipschitzNormalization(keras.layers.Layer):
         [[0.6, 0.8], [0.3, 0.4]]
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
-    def call(self, inputs):
-        return ops.cast(lipschitz_normalize(inputs), self.compute_dtype)
-
-    def compute_output_shape(self, input_shape):
-        return input_shape
+    normalize = staticmethod(lipschitz_normalize)
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class L2Normalization(keras.layers.Layer):
+class L2Normalization(_VectorNormalization):
     """Scales vectors to unit length: `u / ||u||`, zero for a zero vector.
 
     It is the last layer of an embedder for comparison by cosine similarity. Its gradient is finite
@@ -51,15 +58,7 @@ class L2Normalization(keras.layers.Layer):
         [[0.6, 0.8], [0.0, 0.0]]
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
-    def call(self, inputs):
-        return ops.cast(l2_normalize(inputs), self.compute_dtype)
-
-    def compute_output_shape(self, input_shape):
-        return input_shape
+    normalize = staticmethod(l2_normalize)
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
@@ -89,8 +88,7 @@ class PixelNormalization(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.mean = mean
-        self.std = std
+        self.mean, self.std = np.asarray(mean).tolist(), np.asarray(std).tolist()
         self.bgr = bgr
 
     def call(self, images):

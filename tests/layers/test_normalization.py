@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from gradients import differentiated
 
-from gsp_tf.layers import L2Normalization, LipschitzNormalization
+from gsp_tf.layers import L2Normalization, LipschitzNormalization, PixelNormalization
 
 
 def test_lipschitz_equals_the_authors_layer(oracle):
@@ -13,7 +13,14 @@ def test_lipschitz_equals_the_authors_layer(oracle):
     np.testing.assert_allclose(gradient, case["grad"], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("layer", [L2Normalization, LipschitzNormalization])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        L2Normalization,
+        LipschitzNormalization,
+        lambda: PixelNormalization(np.arange(4.0), np.arange(1, 5)),
+    ],
+)
 def test_save_and_load_under_mixed_precision(tmp_path, layer):
     keras.config.set_dtype_policy("mixed_float16")
     inputs = keras.Input((None, 4))

@@ -112,12 +112,8 @@ class PrototypePooling(LocalFeaturePooling):
         self.prototypes_initializer = keras.initializers.get(prototypes_initializer)
 
     def build(self, input_shape):
-        self.prototypes = self.add_weight(
-            name="prototypes",
-            shape=(self.num_prototypes, self.num_channels(input_shape)),
-            initializer=self.prototypes_initializer,
-            autocast=False,
-        )
+        shape = (self.num_prototypes, self.num_channels(input_shape))
+        self.prototypes = self.add_kernel("prototypes", shape, self.prototypes_initializer)
 
     def normalize(self, features: Tensor) -> Tensor:
         """Normalise vectors for comparison with the prototypes."""

@@ -45,7 +45,7 @@ class GeneralizedMeanPooling(LocalFeaturePooling):
         self.p = p
 
     def build(self, input_shape):
-        self.power = add_power(self, self.p)
+        self.power = self.add_kernel("power", (), keras.initializers.Constant(self.p))
 
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
         return generalized_mean(features, ops.cast(self.power, features.dtype), average)
@@ -63,9 +63,3 @@ def generalized_mean(x, p, weights):
     is_empty = ops.logical_not(ops.any(present, axis=-2))
     mean = ops.power(ops.where(is_empty, 1.0, mean_power), 1.0 / p)
     return ops.where(is_empty, 0.0, unit[..., 0, :] * mean)
-
-
-def add_power(layer, p):
-    """Scalar weight `power` of a layer, with the initial value p."""
-    initializer = keras.initializers.Constant(p)
-    return layer.add_weight(name="power", shape=(), initializer=initializer, autocast=False)

@@ -11,7 +11,7 @@ from gsp_tf._typing import Solver, Tensor
 from gsp_tf.layers._local_features import DataFormat, InitializerLike, at_positions
 from gsp_tf.layers.pooling._base import PrototypePooling, WeightedPooling
 from gsp_tf.layers.pooling.average_max import maximum
-from gsp_tf.layers.pooling.generalized_mean import add_power, generalized_mean
+from gsp_tf.layers.pooling.generalized_mean import generalized_mean
 from gsp_tf.ops import attribute_maps, generalized_sum_pooling, lipschitz_normalize
 
 
@@ -197,7 +197,7 @@ class GeneralizedSumMeanPooling(GeneralizedSumPooling):
 
     def build(self, input_shape):
         super().build(input_shape)
-        self.power = add_power(self, self.p)
+        self.power = self.add_kernel("power", (), keras.initializers.Constant(self.p))
 
     def _pool(self, features, mask):
         _, attributes, weights = super()._pool(features, mask)

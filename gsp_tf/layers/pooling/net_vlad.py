@@ -10,7 +10,7 @@ from keras import ops
 from sklearn.cluster import KMeans
 
 from gsp_tf._arguments import check_sizes, checked_seed
-from gsp_tf._numerics import at_least_float32
+from gsp_tf._numerics import at_least_float32, masked_softmax
 from gsp_tf._typing import Tensor
 from gsp_tf.layers._local_features import DataFormat, InitializerLike
 from gsp_tf.layers.pooling._base import LocalFeaturePooling, sample_local_features
@@ -66,30 +66,17 @@ class NetVLAD(LocalFeaturePooling):
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)
-        self.centers = self.add_weight(
-            name="centers",
-            shape=(self.num_clusters, channels),
-            initializer=self.centers_initializer,
-            autocast=False,
+        self.centers = self.add_kernel(
+            "centers", (self.num_clusters, channels), self.centers_initializer
         )
-        self.assignment_kernel = self.add_weight(
-            name="assignment_kernel",
-            shape=(channels, self.num_clusters),
-            initializer="glorot_uniform",
-            autocast=False,
-        )
-        self.assignment_bias = self.add_weight(
-            name="assignment_bias",
-            shape=(self.num_clusters,),
-            initializer="zeros",
-            autocast=False,
-        )
+        self.assignment_kernel = self.add_kernel("assignment_kernel", (channels, self.num_clusters))
+        self.assignment_bias = self.add_kernel("assignment_bias", (self.num_clusters,), "zeros")
 
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
         features, centers, kernel, bias = at_least_float32(
             features, self.centers, self.assignment_kernel, self.assignment_bias
         )
-        assignment = ops.softmax(ops.matmul(features, kernel) + bias, axis=-1)
+        assignment = masked_softmax(ops.matmul(features, kernel) + bias)
         assignment = ops.where(ops.expand_dims(average, -1) > 0, assignment, 0.0)
         residuals = ops.einsum("bnk,bnc->bkc", assignment, features)
         residuals = residuals - ops.expand_dims(ops.sum(assignment, axis=1), -1) * centers

@@ -8,7 +8,7 @@ from keras import ops
 from gsp_tf._arguments import check_positive_and_finite, check_sizes
 from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling._base import LocalFeaturePooling
-from gsp_tf.layers.pooling.generalized_mean import add_power, generalized_mean
+from gsp_tf.layers.pooling.generalized_mean import generalized_mean
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
 
 
@@ -65,7 +65,7 @@ class SolarPooling(LocalFeaturePooling):
             name="attention",
         )
         self.attention.build(input_shape)
-        self.power = add_power(self, self.p)
+        self.power = self.add_kernel("power", (), keras.initializers.Constant(self.p))
 
     def call(self, features, mask=None, training=None):
         enhanced = self.attention(features, mask=mask, training=training)

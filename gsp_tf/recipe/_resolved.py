@@ -286,7 +286,10 @@ def check_terms(recipe):
                     "a recipe have length 1. Train with gsp_tf.training.MetricLearner and a model "
                     "of your own."
                 )
-            if arguments.get("reduction") == "none":
+            reduction = arguments.get("reduction")
+            if isinstance(reduction, Mapping):
+                reduction = reduction["name"]
+            if reduction == "none":
                 raise ValueError(f"{section}.reduction=none gives no single number to train with.")
             if name == "vicreg" and not arguments["normalize"]:
                 raise ValueError(

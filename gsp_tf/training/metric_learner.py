@@ -334,7 +334,8 @@ def _checked_losses(losses):
     if next(iter(losses.values()), None) is None:
         raise ValueError(f"The first output, the embeddings, needs a loss, received {losses}.")
     for name, loss in losses.items():
-        if getattr(loss, "reduction", None) == "none":
+        reduction = getattr(loss, "reduction", None)
+        if getattr(reduction, "name", reduction) == "none":
             raise ValueError(f"The loss {name!r} must give one number, received reduction='none'.")
     return losses
 

@@ -204,6 +204,7 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
         ("vicreg", {}, "loss.normalize must be true with loss.name=vicreg, because"),
         ("sim_siam", {}, "data.images_per_class must be 2 with loss.name=sim_siam"),
         ("circle", {"reduction": "none"}, "loss.reduction=none gives no single number"),
+        ("circle", {"reduction": {"name": "none"}}, "loss.reduction=none gives no single number"),
     ],
 )
 def test_wrong_losses_are_refused(loss, given, message):

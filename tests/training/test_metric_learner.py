@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from gsp_tf._keras import first_output
 from gsp_tf.layers import GeneralizedSumPooling
-from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss, ZeroShotLoss
+from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss, Reduction, ZeroShotLoss
 from gsp_tf.training import MetricLearner, embed
 
 CLASSES = 4
@@ -302,7 +302,10 @@ def test_loaded_learner_is_compiled_as_it_was(tmp_path):
         ({"loss": {"wide": ContrastiveLoss()}}, "losses of wide for 3 outputs"),
         ({"loss": {**named_losses(), "other": ContrastiveLoss()}}, "narrow, other for 3 outputs"),
         ({"loss": None}, "first output, the embeddings, needs a loss"),
-        ({"loss": ContrastiveLoss(reduction="none")}, "must give one number, received reduction="),
+        *(
+            ({"loss": ContrastiveLoss(reduction=x)}, "must give one number, received reduction=")
+            for x in ("none", Reduction("none"))
+        ),
         ({"loss": {"regularizers": ContrastiveLoss()}}, "reserved name regularizers, received 're"),
         ({"loss_weights": {"wid": 1.0}}, "of wide, middle, narrow, regularizers, .* 'wid'"),
         ({"loss_weights": {"wide": -1.0}}, "must not be negative, received wide=-1.0"),

@@ -10,10 +10,9 @@ from gsp_tf._console import show_progress
 from gsp_tf.evaluation.exact_search import all_but
 from gsp_tf.evaluation.search_space import (
     Metric,
-    SearchSpace,
+    PointSpace,
     corrected_scores,
     distances_of_pairs,
-    metric_points,
 )
 
 _FEWEST = 4096  # embeddings that are worth cells
@@ -28,12 +27,9 @@ _MOST_COMPARED = 1 << 23
 class Cells:
     """Embeddings in about 2 √N cells of k-means, each held by the cell with the nearest centre."""
 
-    # Distances of vectors are Euclidean; d of `metric_points` is the cosine distance d² / 2.
-
     def __init__(self, embeddings: np.ndarray, metric: Metric, most_cells: int, seed: int):
         self._embeddings, self.metric = embeddings, metric
-        self._space = SearchSpace.around(embeddings, metric)
-        self._origin = metric_points(embeddings[:1], metric)
+        self._space = PointSpace(embeddings, metric)
         count, dim = len(embeddings), self._vectors([0]).shape[1]
         num_cells = 1 if count < _FEWEST else round(2 * count**0.5)
         self._most = min(most_cells, num_cells)
@@ -102,7 +98,7 @@ class Cells:
     def _pairs(self, rows, cells, distance):
         """Yields the pairs of rows with those in their cells, the lower row first."""
         self._index.nprobe = cells.shape[1]
-        wider = np.square(self._radius(distance)) * (1 + _ROUNDING) + _TINY
+        wider = np.square(self._space.radius(distance)) * (1 + _ROUNDING) + _TINY
         compared = np.cumsum(np.where(cells < 0, 0, self._sizes[cells]).sum(axis=1))
         while len(rows):
             size = max(1, np.searchsorted(compared, _MOST_COMPARED, "right"))
@@ -119,18 +115,7 @@ class Cells:
             compared = compared[size:] - compared[size - 1]
 
     def _vectors(self, rows):
-        """The vectors of rows, measured from the first, as products of long ones are inaccurate."""
-        if self.metric == "euclidean":
-            return self._space.vectors(self._embeddings[rows])
-        points = metric_points(self._embeddings[rows], self.metric)
-        points -= self._origin
-        return points.astype(np.float32)
-
-    def _radius(self, distance):
-        """The distance of vectors that is a distance of the metric."""
-        if self.metric == "cosine":
-            return np.sqrt(2 * distance)
-        return distance / np.float64(self._space.scale)
+        return self._space.vectors(self._embeddings[rows])
 
     def _near_cells(self, vectors, distance):
         """Cells `(n, P)` to search, -1 for none, and whether a row needs no others `(n,)`."""
@@ -138,7 +123,7 @@ class Cells:
         # h = (d_b² - d_a²) / (2 |a - b|) away from it. Two vectors on its two sides are at least
         # as far apart as the sum of both, so one of two with a distance up to r has h <= r / 2.
         # From |a - b| <= d_a + d_b follows d_b <= d_a + r for the cells that it looks into.
-        radius = self._radius(distance)
+        radius = self._space.radius(distance)
         squares, cells = self._index.quantizer.search(vectors, self._most)
         squares = np.maximum(squares, 0)
         apart = self._apart[cells[:, :1], cells]
@@ -164,8 +149,4 @@ class Cells:
             )
             kept = all_but(found, np.arange(rows.start, rows.stop))
             squares, found = (values[kept].reshape(len(kept), k) for values in (squares, found))
-            yield found, self._distances(squares)
-
-    def _distances(self, squares):
-        """The distances of the metric for squared distances of vectors."""
-        return squares / 2 if self.metric == "cosine" else self._space.distances(squares)
+            yield found, self._space.distances(squares)

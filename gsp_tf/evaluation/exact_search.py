@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation._positives import Nearest
 from gsp_tf.evaluation._vectors import checked_embeddings
-from gsp_tf.evaluation.search_space import Metric, SearchSpace, corrected_scores
+from gsp_tf.evaluation.search_space import Metric, PointSpace, corrected_scores
 
 _BLOCK_ROWS = 1 << 13
 _FEW = 16
@@ -18,7 +18,8 @@ _ROUNDING = 1e-5
 class ExactSearch:
     """Exhaustive nearest-neighbour search among a fixed set of references.
 
-    Distances are those of `SearchSpace`.
+    The cosine distance is 1 - cosine similarity, and that of a zero vector to all but its
+    copies is 1.
 
     Args:
         references: floats `(N, D)`.
@@ -38,9 +39,9 @@ class ExactSearch:
         references = checked_embeddings(references, "references")
         self.metric = metric
         self.size, self.dim = references.shape
-        self._space = SearchSpace.around(references, metric)
-        self._index = faiss.IndexFlat(self.dim, self._space.faiss_metric)
-        self._index.codes.resize(references.nbytes)
+        self._space = PointSpace(references, metric)
+        self._index = faiss.IndexFlatL2(self._space.vectors(references[:1]).shape[1])
+        self._index.codes.resize(self.size * self._index.code_size)
         self._index.codes.resize(0)  # the room stays, so that the blocks are copied only once
         for start in range(0, self.size, _BLOCK_ROWS):
             self._index.add(self._space.vectors(references[start : start + _BLOCK_ROWS]))
@@ -76,32 +77,31 @@ class ExactSearch:
             self._nearest(self._space.vectors(queries[start : start + _BLOCK_ROWS]), found)
             for start in range(0, len(queries), _BLOCK_ROWS)
         ]
-        scores, indices = map(np.concatenate, zip(*parts, strict=True))
+        squares, indices = map(np.concatenate, zip(*parts, strict=True))
         if (indices < 0).any():
             raise ValueError("queries lie too far from the references for float32 distances.")
         if exclude is not None:
             kept = all_but(indices, np.asarray(exclude))
-            scores, indices = (a[kept].reshape(len(queries), k) for a in (scores, indices))
-        return indices, self._space.distances(scores)
+            squares, indices = (a[kept].reshape(len(queries), k) for a in (squares, indices))
+        return indices, self._space.distances(squares)
 
     def _nearest(self, vectors, k):
-        """Scores and rows of the nearest references of vectors."""
+        """Squared distances and rows of the nearest references of vectors."""
 
-        def corrected(of, scores, rows):
-            metric = self._space.faiss_metric
-            return corrected_scores(of, scores, rows, self._index.reconstruct_batch, metric)
+        def search(vectors):
+            found = self._index.search(vectors, k)
+            return corrected_scores(vectors, *found, self._index.reconstruct_batch, faiss.METRIC_L2)
 
-        scores, rows = corrected(vectors, *self._index.search(vectors, k))
+        squares, rows = search(vectors)
         # Where k are as near as rounding, faiss chooses them again, from differences: it computes
         # those for a few queries.
-        if self.metric == "euclidean" and k < self.size:
+        if k < self.size:
             norms = np.einsum("nd,nd->n", vectors, vectors)
-            unsure = np.flatnonzero(scores[:, -1] < _ROUNDING * norms)
+            unsure = np.flatnonzero(squares[:, -1] < _ROUNDING * norms)
             for start in range(0, len(unsure), _FEW):
                 part = unsure[start : start + _FEW]
-                found = self._index.search(vectors[part], k)
-                scores[part], rows[part] = corrected(vectors[part], *found)
-        return scores, rows
+                squares[part], rows[part] = search(vectors[part])
+        return squares, rows
 
 
 def exact_ranking(

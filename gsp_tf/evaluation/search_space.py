@@ -61,6 +61,39 @@ class SearchSpace:
         return np.sqrt(np.maximum(scores, 0)) * self.scale
 
 
+class PointSpace:
+    """Maps embeddings to vectors whose Euclidean distances give the distances of a metric."""
+
+    # Vectors are differences from the first reference, for the cosine distance of `metric_points`:
+    # products of vectors in float32 lose the small distances of directions that are almost equal.
+
+    def __init__(self, references: np.ndarray, metric: Metric):
+        self._metric = metric
+        origin = metric_points(references[:1], metric)[0]
+        self._space = (
+            SearchSpace("euclidean", origin, np.float32(1))
+            if metric == "cosine"
+            else SearchSpace.around(references)
+        )
+
+    def vectors(self, embeddings: np.ndarray) -> np.ndarray:
+        """The float32 vectors of float32 embeddings `(N, D)`."""
+        points = metric_points(embeddings, self._metric)
+        return self._space.vectors(points).astype(np.float32, copy=False)
+
+    def distances(self, squares: np.ndarray) -> np.ndarray:
+        """The float32 distances of the metric for squared distances of vectors."""
+        if self._metric == "cosine":
+            return np.maximum(squares, 0) / 2
+        return self._space.distances(squares)
+
+    def radius(self, distance: float) -> np.float64:
+        """The distance of vectors that is a distance of the metric."""
+        if self._metric == "cosine":
+            return np.sqrt(2 * distance)
+        return distance / np.float64(self._space.scale)
+
+
 def corrected_scores(
     queries: np.ndarray,
     scores: np.ndarray,

@@ -32,6 +32,27 @@ def test_zero_vector_has_no_direction():
     assert distances.tolist() == [[1.0, 1.0]]
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("spread", [1e-2, 1e-4])
+@pytest.mark.parametrize("first", [0, 1])
+def test_embeddings_that_are_almost_the_same_keep_their_order(metric, spread, first):
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=64) + spread * rng.normal(size=(400, 64))
+    points[:first] *= -1  # the vectors are differences from the first
+    points = points.astype(np.float32)
+    exact = points.astype(float)
+    if metric == "cosine":
+        exact /= np.linalg.norm(exact, axis=1, keepdims=True)
+    squares = np.square(exact[:, None] - exact).sum(axis=2)
+    np.fill_diagonal(squares, np.inf)
+    indices, distances = nearest_neighbours(points, k=3, metric=metric)
+    expected = np.sort(squares, axis=1)[:, :3]
+    found = np.take_along_axis(squares, indices, axis=1)
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
+    expected = np.sqrt(expected) if metric == "euclidean" else expected / 2
+    np.testing.assert_allclose(distances, expected, rtol=2e-3)
+
+
 @pytest.mark.parametrize("k", [0, 3, -1])
 def test_refuses_k_out_of_range(k):
     with pytest.raises(ValueError, match=f"between 1 and 2; received {k}"):

@@ -209,10 +209,14 @@ class KReciprocalSearch:
 
 
 def _nearest(images, k):
-    """The k nearest images of each image, itself among them, `(N, k)`."""
-    search, starts = ExactSearch(images), range(0, len(images), 1 << 12)
-    blocks = show_progress(starts, "Nearest neighbours", len(starts))
-    return np.concatenate([search(images[start : start + (1 << 12)], k)[0] for start in blocks])
+    """The k nearest images of each image, itself the first even of many copies, `(N, k)`."""
+    search, every = ExactSearch(images), np.arange(len(images))
+    blocks = [every[start : start + (1 << 12)] for start in range(0, len(images), 1 << 12)]
+    others = [
+        search(images[rows], k - 1, rows)[0]
+        for rows in show_progress(blocks, "Nearest neighbours", len(blocks))
+    ]
+    return np.column_stack([every, np.concatenate(others)])
 
 
 def _reciprocal(nearest):

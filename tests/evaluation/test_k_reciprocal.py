@@ -82,6 +82,21 @@ def test_copies_are_0_apart_and_come_first(offset, k1, k2, weight):
         assert (distances[:, 2] > 0).all()
 
 
+@pytest.mark.parametrize("k2", [1, 3])
+def test_more_copies_than_neighbours_are_0_apart_too(k2):
+    points = np.random.default_rng(0).normal(size=(5, 4))
+    images = np.repeat(points, [9, 9, 1, 2, 9], axis=0)
+    number = np.repeat(np.arange(5), [9, 9, 1, 2, 9])
+    indices, distances = KReciprocalSearch(images, k1=3, k2=k2)(np.arange(30), k=29)
+    are_copies = number[indices] == number[:, None]
+    assert not distances[are_copies].any() and distances[~are_copies].all()
+    apart = np.linalg.norm(points[:, None] - points, axis=2)[number[:, None], number[indices]]
+    squares = np.square(apart / apart.max(axis=1, keepdims=True))
+    many = np.isin(number, [0, 1, 4])  # their neighbours are their copies, so they share none
+    pairs = many[:, None] & many[indices]
+    np.testing.assert_allclose(distances[pairs], (0.3 * squares + 0.7 * ~are_copies)[pairs], 1e-5)
+
+
 def test_refuses_what_makes_no_sense():
     embeddings, _ = clusters(30)
     for arguments, message in [

@@ -86,7 +86,7 @@ def label_votes(
         for rows, (neighbours, distances) in _neighbours(embeddings, k + 1, metric)
     ]
     suggested, given_shares, suggested_shares = map(np.concatenate, zip(*parts, strict=True))
-    scores = suggested_shares - given_shares
+    scores = np.round(suggested_shares - given_shares, 12)  # shares that tie are 0 apart
     scores[sizes[numbers] == 1] = np.nan
     return LabelVotes(scores, classes[suggested], given_shares, suggested_shares)
 

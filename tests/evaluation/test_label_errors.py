@@ -80,6 +80,14 @@ def test_equal_distances_vote_equally_and_a_class_of_one_is_not_judged():
     np.testing.assert_allclose((3 * votes.given_shares) % 1, 0, atol=1e-12)
 
 
+@pytest.mark.parametrize("k", range(2, 14, 2))
+def test_classes_with_as_many_votes_tie(k):
+    embeddings = np.zeros((2 * k + 2, 2))
+    votes = label_votes(embeddings, np.arange(2 * k + 2) % 2, k=k)
+    halves = np.isclose(votes.given_shares, 0.5)
+    assert not votes.scores[halves].any() and not set(votes.ranked()) & set(halves.nonzero()[0])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -323,7 +323,7 @@ class ThresholdConsistency(NamedTuple):
             means = shares @ self.utilities
             variances = shares @ np.square(self.utilities) - np.square(means)
             resampled.append(np.trapezoid(variances, self.thresholds, axis=1))
-        width = (self.thresholds[-1] - self.thresholds[0]) * (count - 1) / count
+        width = (self.thresholds[-1] - self.thresholds[0]) * max(count - 1, 1) / count
         return estimate(self.opis, np.concatenate(resampled) / width, confidence, count)
 
 

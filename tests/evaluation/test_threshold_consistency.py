@@ -52,6 +52,9 @@ def test_an_interval_is_that_of_resampled_classes():
     assert estimate.value == found.opis and estimate[1:] == pytest.approx(expected)
     few = opis(PairDistances(*classes_of([0.2, 0.3, 0.4, 0.5]))).estimate()
     assert np.isfinite(few.value) and np.isnan(few[1:]).all()
+    of_one = opis(PairDistances([[0.0], [1.0], [3.0], [4.5]], [0, 0, 1, 2]), (0.2, 1.0))
+    with np.errstate(all="raise"):
+        assert of_one.estimate().value == 0.0
     with pytest.raises(ValueError, match="num_resamples must be at least 1"):
         found.estimate(0)
 

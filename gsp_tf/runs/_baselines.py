@@ -13,6 +13,13 @@ RUNGS = "rungs"
 GAINS = {"frozen": "gain", "head": "gain_over_head"}
 """Entries of `metrics.json` for what a run is compared with, and for the differences."""
 
+RESULTS = [
+    f"{name}{end}"
+    for name in ("test", "test_by_dim", *GAINS, *GAINS.values())
+    for end in ("", "_intervals")
+]
+"""The entries of `metrics.json` that an evaluation writes, and the next one replaces."""
+
 
 _STOPPED = {
     "interrupted": "was interrupted",

@@ -15,7 +15,7 @@ from gsp_tf._backend import jit_compile, make_deterministic
 from gsp_tf._keras import layers_within
 from gsp_tf._metadata import versions
 from gsp_tf._names import named
-from gsp_tf.runs._baselines import GAINS
+from gsp_tf.runs._baselines import RESULTS
 from gsp_tf.runs._evaluation import fingerprint
 from gsp_tf.runs._facts import facts_table, learner_facts, note_small_map
 from gsp_tf.runs._initial import start_from
@@ -41,8 +41,6 @@ from gsp_tf.training import (
     embed,
     epoch_of,
 )
-
-_ENDS = ("", "_intervals")
 
 
 class Training:
@@ -132,8 +130,7 @@ class Training:
         self.start_epoch = epoch_of(self.folder.checkpoint_path)
         self._check_same_training_images()
         # The status comes first: a process killed here leaves a run that is not finished.
-        outdated = [f"{name}{end}" for name in ("test", *GAINS.values()) for end in _ENDS]
-        self.folder.update_metrics(without=outdated, status="running")
+        self.folder.update_metrics(without=RESULTS, status="running")
         self.folder.write_recipe(self.recipe)
         self.folder.cut_history(self.start_epoch)
         if self.recipe.data.feature_cache is not None:  # the checkpoint lacks the frozen part

@@ -14,7 +14,7 @@ from gsp_tf._files import locked, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ranking_metrics
 from gsp_tf.recipe import Recipe, resolved
-from gsp_tf.runs._baselines import untrained_note
+from gsp_tf.runs._baselines import RESULTS, untrained_note
 from gsp_tf.runs._evaluation import (
     RunEmbeddings,
     check_test_classes,
@@ -233,7 +233,10 @@ class Run:
                 entries["pooling_weights"] = weight_spread(embedded.weights)
             # Embeddings are valid only with metrics: both files are written, then the embeddings
             # are renamed first.
-            with folder.updating_metrics(**entries), replacing(folder.embeddings_path) as temporary:
+            with (
+                folder.updating_metrics(RESULTS, **entries),
+                replacing(folder.embeddings_path) as temporary,
+            ):
                 found = embedded._asdict().items()
                 np.savez(temporary, **{name: array for name, array in found if array is not None})
         return metrics

@@ -168,6 +168,18 @@ def test_an_evaluation_of_other_depths_compares_with_the_same_depths(hurt, tmp_p
         assert "recall_at_2" not in metrics[entry]
 
 
+def test_an_evaluation_without_its_start_keeps_no_gain_of_another(hurt, tmp_path):
+    folder = RunFolder(shutil.copytree(hurt[0], tmp_path / "run"))
+    weights = {"weights": str(tmp_path / "gone.h5")}
+    recipe = Run(folder.path).recipe
+    folder.write_recipe(replace(recipe, backbone=replace(recipe.backbone, **weights)))
+    folder.frozen_path.unlink()
+    with pytest.warns(UserWarning, match="is not there to compare with: .*gone.h5"):
+        Run(folder.path).evaluate()
+    assert "test" in folder.metrics()
+    assert not folder.metrics().keys() & {"frozen", "head", "gain", "gain_over_head"}
+
+
 def test_without_classes_or_training_there_is_less_to_compare_with(hurt):
     run = Run(hurt[0])
     assert frozen.kept_baselines(run).keys() == {"frozen", "head"}

@@ -1,5 +1,6 @@
 """Metrics of runs and of other embeddings: `evaluate`, `rank`, `verify`, `report`."""
 
+import itertools
 import warnings
 from pathlib import Path
 from typing import Literal
@@ -65,10 +66,16 @@ def _rerank_test_images(run, methods, tokens, at, out, **options):
     from gsp_tf.evaluation import RERANKINGS
     from gsp_tf.runs import open_run, rerank_run
 
-    methods, at = RERANKINGS if "all" in methods else methods, sorted(set(at)) or _AT
+    methods, at = _each(methods, RERANKINGS), sorted(set(at)) or _AT
     record = reranked(rerank_run(open_run(run), methods, tokens or _TOKENS, at, **options))
     with locked(run):
         write_metrics(record, out or Path(run) / "reranking.json")
+
+
+def _each(methods, every):
+    """Each method once, with all of them for the word all."""
+    named = (every if method == "all" else [method] for method in methods)
+    return [*dict.fromkeys(itertools.chain.from_iterable(named))]
 
 
 _MOST_CLASSES = 20
@@ -294,7 +301,7 @@ def _rerank(source, images, methods, at, sources):
             f"--rerank compares Euclidean distances; the embeddings of {source} or of its gallery "
             "are for cosine distances."
         )
-    methods = RERANKINGS[:-1] if "all" in methods else methods
+    methods = _each(methods, RERANKINGS[:-1])
     results = reranking_metrics(
         *images.searched, methods, at, *images.tokens, **sources, whitening=images.whitening
     )

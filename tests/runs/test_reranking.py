@@ -92,8 +92,9 @@ def test_rank_takes_the_images_of_its_last_evaluation(gsp_run, tmp_path, capsys)
 
 
 def test_evaluate_refuses_what_it_cannot_re_rank(gsp_run, digit_images, tmp_path, capsys):
-    assert run_command("evaluate", gsp_run, "--rerank", "magic") == 1
-    assert f"among {', '.join(RERANKINGS)}; received magic" in capsys.readouterr().err
+    for methods in (["magic"], ["all", "magic"]):
+        assert run_command("evaluate", gsp_run, "--rerank", *methods) == 1
+        assert f"among {', '.join(RERANKINGS)}; received magic" in capsys.readouterr().err
     average = save_run(tmp_path / "gap", digit_images)
     assert run_command("evaluate", average, "--rerank", "transport") == 1
     message = "needs a pooling with weights, such as gsp; the model has GlobalAveragePooling2D"

@@ -210,6 +210,7 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
         ((folder, "--by", "camera", "--table", pairs), "names images twice: /a.png"),
         ((arrays, "--rerank", "transport"), "a.npz keeps no local features, which transport"),
         ((folder, "--rerank", "transport"), "embedded keeps no local features, which transport"),
+        ((folder, "--rerank", "all", "transport"), "embedded keeps no local features"),
         ((folder, "--rerank", "transport", "--tokens", 4), "--tokens is for the images of a run"),
         ((arrays, "--rerank", "all", "--by", "class"), "it takes no --by"),
         ((arrays, "--classes-per-group", 2, "--exclude-same", "camera"), "no --exclude-same"),

@@ -19,7 +19,9 @@ _TURNED = (
     r"|\x01\x12\x00\x04\x00\x00\x00\x01\x00\x00\x00[\x02-\x08]"
     r"|tiff:Orientation)"
 )
-_HEADER = 2**14  # bytes; EXIF is at the start of a file
+# The frame: of 1 or 3 channels of 8 bits, baseline or progressive. EXIF is before it.
+_FRAME = r"\xff[\xc0-\xc2]\x00[\x0b\x11]\x08"
+_HEADER, _LONG_HEADER = 2**14, 2**22  # bytes in which the frame mostly, or always, begins
 _RATIOS = (1, 2, 4, 8)
 _LUMA = (19595, 38470, 7471)  # weights, times 2**16
 
@@ -37,8 +39,16 @@ def _is_upright_jpeg(contents):
     starts = tf.strings.substr(contents, 0, 3) == b"\xff\xd8\xff"
     ends = tf.strings.substr(contents, tf.maximum(0, tf.strings.length(contents) - 2), 2)
     is_whole = starts & (ends == b"\xff\xd9")
-    header = tf.strings.substr(contents, 0, _HEADER)
-    is_turned = tf.strings.regex_full_match(header, rf"\C*{_TURNED}\C*")  # \C is a byte
+
+    def begins_with(pattern, length):  # \C is a byte
+        header = tf.strings.substr(contents, 0, length)
+        return tf.strings.regex_full_match(header, rf"\C*{pattern}\C*")
+
+    is_turned = tf.cond(
+        begins_with(_FRAME, _HEADER),
+        lambda: begins_with(_TURNED, _HEADER),
+        lambda: begins_with(_TURNED, _LONG_HEADER),
+    )
 
     def is_usual():
         height, width, channels = tf.unstack(tf.io.extract_jpeg_shape(contents, tf.int64))

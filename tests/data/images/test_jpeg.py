@@ -59,9 +59,11 @@ def test_turned_images_are_left_to_pillow(photograph, orientation):
     assert is_upright_jpeg(encoded(photograph, exif=exif(orientation))) == (not turned)
     for is_long in (False, True):
         tags = big_endian_exif(orientation, is_long)
-        contents = encoded(photograph, exif=tags)
-        assert Image.open(io.BytesIO(contents)).getexif()[ORIENTATION] == orientation
-        assert is_upright_jpeg(contents) == (not turned)
+        whole = encoded(photograph, exif=tags)
+        before = b"\xff\xed" + (60_000).to_bytes(2, "big") + bytes(59_998)  # of Photoshop
+        for contents in (whole, whole[:2] + before + whole[2:]):
+            assert Image.open(io.BytesIO(contents)).getexif()[ORIENTATION] == orientation
+            assert is_upright_jpeg(contents) == (not turned)
 
 
 def test_other_files_are_left_to_pillow(photograph):

@@ -3,7 +3,7 @@
 import csv
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -42,7 +42,8 @@ def load_folder(
         min_images_per_class: Classes with fewer images are left out. The only image of a class has
             nothing to retrieve.
         unlabelled: Where `load_unlabelled` finds images without a class. If it is a folder in
-            `path`, it is not a class. If it is `path`, these are the images outside the classes.
+            `path`, at any depth, its images have no class. If it is `path`, these are the images
+            outside the classes.
 
     Returns:
         The images, with classes and files sorted.
@@ -144,7 +145,12 @@ def _classes(path: Path, left_out: LeftOut, unlabelled: PathLike | None) -> dict
     ]
     classes = {name: [] for name in sorted(names) if not _is_hidden(name)}
     stray = []
+    without_class = _real([] if unlabelled is None else [unlabelled])
+    if _lies_in(path, without_class):
+        without_class = ()
     for image in images:
+        if _lies_in(os.path.dirname(image), without_class):
+            continue
         name, *below = Path(image).relative_to(path).parts
         if not below:
             stray.append(name)
@@ -402,10 +408,20 @@ def load_unlabelled(
 
 def _has_class(labelled: Path, path: Path) -> Callable[[PathLike], bool]:
     """Whether a folder or CSV file gives a file its class."""
-    root = os.path.realpath(labelled)
     if labelled.is_file():
         known = {os.path.realpath(row.path) for row in read_rows(labelled) if row.label}
         return lambda file: os.path.realpath(file) in known
-    if os.path.realpath(path).startswith(root + os.sep):
+    if path.is_dir() and not path.samefile(labelled) and _lies_in(path, _real([labelled])):
         return lambda file: False
-    return lambda file: os.path.realpath(os.path.dirname(file)).startswith(root + os.sep)
+    classes = _real(entry for entry in labelled.iterdir() if entry.is_dir())
+    return lambda file: _lies_in(os.path.dirname(file), classes)
+
+
+def _real(folders: Iterable[PathLike]) -> tuple[str, ...]:
+    """Where folders are, links resolved, with a slash at the end."""
+    return tuple(os.path.realpath(folder) + os.sep for folder in folders)
+
+
+def _lies_in(folder: PathLike, folders: tuple[str, ...]) -> bool:
+    """Whether a folder is one of those that `_real` gave, or lies in one of them."""
+    return (os.path.realpath(folder) + os.sep).startswith(folders)

@@ -31,7 +31,7 @@ def test_all_images_of_a_folder_at_any_depth(photos):
     [
         ("new", ["new/4.png", "new/deep/3.png"], ("cat", "dog")),
         (".", ["5.png"], ("cat", "dog", "new")),
-        ("new/deep", ["new/deep/3.png"], ("cat", "dog", "new")),
+        ("new/deep", ["new/deep/3.png"], ("cat", "dog")),
     ],
 )
 def test_a_class_folder_keeps_its_images(photos, unlabelled, found, classes, recwarn):
@@ -39,8 +39,25 @@ def test_a_class_folder_keeps_its_images(photos, unlabelled, found, classes, rec
     assert names(images, photos) == found
     labelled = load_folder(photos, unlabelled=photos / unlabelled)
     assert labelled.class_names == classes
+    assert not {*labelled.paths} & {*images.paths}
     notes = " ".join(str(note.message) for note in recwarn)
     assert ("image in no class folder: 5.png" in notes) == (unlabelled != ".")
+    assert ("fewer than 2 images: new (1)" in notes) == (unlabelled == "new/deep")
+
+
+def test_a_linked_class_folder_keeps_its_images(photos, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (photos / "cat").rename(elsewhere / "cat")
+    (photos / "cat").symlink_to(elsewhere / "cat")
+    assert names(load_unlabelled(photos, labelled=photos), photos) == ["5.png"]
+    with pytest.raises(ValueError, match="no image without a class"):
+        load_unlabelled(elsewhere, labelled=photos)
+
+
+def test_a_list_in_the_folder_leaves_the_class_folders_their_images(photos):
+    (photos / "list.csv").write_text("path,label\ncat/1.png,\n5.png,")
+    images = load_unlabelled(photos / "list.csv", labelled=photos)
+    assert names(images, photos) == ["5.png"]
 
 
 def test_rows_without_a_label(photos):

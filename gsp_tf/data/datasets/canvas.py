@@ -10,7 +10,7 @@ from gsp_tf._arguments import check_at_least, checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.datasets.collage import check_tiles, check_uint8, stitched
-from gsp_tf.data.images.image_set import ArrayImages, ImageSet
+from gsp_tf.data.images.image_set import ArrayImages, ImageSet, checked_indices
 from gsp_tf.data.pipeline.view import central_window, resize_window
 
 
@@ -113,6 +113,7 @@ class CanvasImages(ImageSet):
             bool `(n, S, S)`, true where the image is, such as `foreground_share` takes.
 
         Raises:
+            TypeError: If the indices are not integers.
             IndexError: If an index is out of range.
 
         Example:
@@ -122,9 +123,8 @@ class CanvasImages(ImageSet):
             >>> bool(((canvases.image(1)[..., 0] > 0) == canvases.foreground_masks([1])[0]).all())
             True
         """
-        indices = self._checked_indices(indices)
+        indices = checked_indices(indices, len(self))
         masks = np.zeros((len(indices), self.side, self.side), bool)
-        indices = np.asarray(indices, np.int64)
         drawn = tf.data.Dataset.from_tensor_slices(indices).map(lambda i: self._draw(i)[:2])
         for mask, (top, left) in zip(masks, drawn.as_numpy_iterator(), strict=True):
             mask[top : top + self.object_side, left : left + self.object_side] = True

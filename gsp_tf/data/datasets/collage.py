@@ -8,7 +8,7 @@ import numpy as np
 from gsp_tf._arguments import check_at_least, checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
-from gsp_tf.data.images.image_set import ArrayImages, ImageSet
+from gsp_tf.data.images.image_set import ArrayImages, ImageSet, checked_indices
 from gsp_tf.data.splits import split_classes
 
 _BACKGROUND_FRACTION = 0.2
@@ -80,6 +80,7 @@ class CollageImages(ImageSet):
             bool `(n, grid, grid)`, true at the labelled tile of each collage.
 
         Raises:
+            TypeError: If the indices are not integers.
             IndexError: If an index is out of range.
 
         Example:
@@ -90,8 +91,8 @@ class CollageImages(ImageSet):
             array([[ True,  True],
                    [ True,  True]])
         """
-        indices = self._checked_indices(indices)
-        seeds = np.stack([np.zeros_like(indices), indices], axis=1).astype(np.int64)
+        indices = checked_indices(indices, len(self))
+        seeds = np.stack([np.zeros_like(indices), indices], axis=1)
         drawn = tf.data.Dataset.from_tensor_slices(seeds).map(lambda seed: self._draw(seed)[0])
         places = list(drawn.as_numpy_iterator())
         masks = np.zeros((len(indices), self.grid**2), bool)

@@ -79,7 +79,8 @@ def load_glyphs(
             "size": size,
             "images_per_class": images_per_class,
             "seed": checked_seed(seed),
-        }
+        },
+        default=int,  # of NumPy's integers
     )
     folder = Path(cache_dir).expanduser() if cache_dir else cache_folder()
     path = folder / f"glyphs_{size}px_{images_per_class}_seed{seed}.npz"

@@ -45,7 +45,7 @@ def _state(path: PathLike) -> int:
     """A hash of a file's path, size and modification time, and of the software that reads it."""
     try:
         status = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # ValueError of the character NUL
         return _GONE
     state = f"{status.st_size} {status.st_mtime_ns} {PIL.__version__} {FORMATS}\n".encode()
     digest = hashlib.blake2b(state + os.fsencode(os.path.abspath(path)), digest_size=8)

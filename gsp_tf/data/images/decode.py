@@ -155,6 +155,10 @@ def _opened(path):
         raise UnreadableImageError(path, "there is no such file") from error
     except OSError as error:
         raise UnreadableImageError(path, error.strerror) from error
+    except UnreadableImageError:
+        raise
+    except ValueError as error:  # a path with the character NUL
+        raise UnreadableImageError(path, str(error)) from error
 
 
 def _file(path: PathLike) -> PathLike | io.BytesIO:

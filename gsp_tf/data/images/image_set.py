@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from gsp_tf._arguments import integers
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images._jpeg import Window
@@ -133,6 +134,7 @@ class ImageSet(abc.ABC):
             A set of the same kind, with its images in their original order.
 
         Raises:
+            TypeError: If `classes` are not integers, such as a mask.
             ValueError: If `classes` is empty, repeats an id or holds an unknown one.
         """
 
@@ -153,17 +155,9 @@ class ImageSet(abc.ABC):
         pixels = self.image(index)
         return f"{pixels.shape}".encode() + np.ascontiguousarray(pixels).tobytes()
 
-    def _checked_indices(self, indices: Sequence[int] | None) -> np.ndarray:
-        """Indices of images, all by default; refuses those out of range."""
-        indices = np.arange(len(self)) if indices is None else np.asarray(indices)
-        unknown = indices[(indices < 0) | (indices >= len(self))]
-        if len(unknown):
-            raise IndexError(f"indices must lie in [0, {len(self)}); received {unknown.tolist()}.")
-        return indices
-
     def _select(self, classes: Sequence[int]) -> tuple[np.ndarray, dict]:
         """The indices of the images of `classes`, and the arguments that describe them."""
-        classes = [int(c) for c in classes]
+        classes = integers(list(classes), "classes").tolist()
         unknown = sorted({c for c in classes if not 0 <= c < len(self.class_names)})
         if not classes or unknown or len(set(classes)) != len(classes):
             raise ValueError(
@@ -185,6 +179,15 @@ def _read_by_loading(images: ImageSet, index: int, seed: Sequence[int]) -> np.nd
     """One image as its set's `load` gives it."""
     with tf.device("CPU"):
         return images.load(tf.constant(index, tf.int64), tf.constant(seed, tf.int64)).numpy()
+
+
+def checked_indices(indices: Sequence[int] | None, count: int) -> np.ndarray:
+    """Indices of `count` images, int64, all by default; refuses masks and those out of range."""
+    indices = np.arange(count) if indices is None else integers(indices, "indices")
+    unknown = indices[(indices < 0) | (indices >= count)]
+    if len(unknown):
+        raise IndexError(f"indices must lie in [0, {count}); received {unknown.tolist()}.")
+    return indices
 
 
 def check_count(name: str, count: int, labels: np.ndarray) -> None:
@@ -327,6 +330,10 @@ class SelectedImages(ImageSet):
         images: The set.
         indices: Integers `(n,)`, the images to keep, in this order.
 
+    Raises:
+        TypeError: If the indices are not integers, such as a mask.
+        IndexError: If an index is out of range.
+
     Example:
         >>> from gsp_tf.data import ArrayImages
         >>> images = ArrayImages(np.zeros((3, 8, 8, 1), "uint8"), [0, 1, 1], ["cat", "dog"])
@@ -335,7 +342,7 @@ class SelectedImages(ImageSet):
     """
 
     def __init__(self, images: ImageSet, indices: Sequence[int] | np.ndarray):
-        self.indices = np.asarray(indices, np.int64)
+        self.indices = checked_indices(indices, len(images))
         labels = images.labels[self.indices]
         super().__init__(labels, images.class_names, images.groups, images.channels, images.dtype)
         self.images = images
@@ -356,6 +363,11 @@ class SelectedImages(ImageSet):
         return self.images.load_window(tf.gather(self._tensor, index), seed, choose, min_side)
 
     def identity(self, index: int) -> bytes:
+        of_all = self.images
+        while isinstance(of_all, SelectedImages):
+            of_all = of_all.images
+        if type(of_all).identity is ImageSet.identity:  # pixels, which may depend on the place
+            return super().identity(index)
         return self.images.identity(self.indices[index])
 
     def subset(self, classes: Sequence[int]) -> "SelectedImages":

@@ -13,7 +13,7 @@ from gsp_tf._console import show_progress
 from gsp_tf._files import replacing
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import PathLike, Tensor
-from gsp_tf.data.images.image_set import ImageSet
+from gsp_tf.data.images.image_set import ImageSet, checked_indices
 from gsp_tf.data.pipeline.batches import (
     AT_ONCE,
     BatchPlan,
@@ -197,7 +197,7 @@ def evaluation_maps(
     maps: FeatureMaps, batch_size: int, indices: Sequence[int] | None = None
 ) -> "tf.data.Dataset":
     """Makes batches of all maps `(B, ...)` and labels, or of those in `indices`, in order."""
-    indices = np.arange(len(maps)) if indices is None else np.asarray(indices, "int64")
+    indices = checked_indices(indices, len(maps))
 
     def prepare(indices, labels):
         return _read(maps.read, [indices], maps.shape), labels

@@ -10,7 +10,7 @@ from gsp_tf._arguments import check_at_least, checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images._jpeg import Window
-from gsp_tf.data.images.image_set import ArrayImages, ImageSet
+from gsp_tf.data.images.image_set import ArrayImages, ImageSet, checked_indices
 from gsp_tf.data.pipeline.samplers import ClassBalancedSampler, Sampler, ShuffledSampler
 from gsp_tf.data.pipeline.view import TrainingView, central_window, check_sizes, resize_window
 
@@ -231,6 +231,8 @@ def evaluation_dataset(
         Batches `(images, labels)`: float32 `(B, S, S, channels)` in [0, 255] and int32 `(B,)`.
 
     Raises:
+        TypeError: If the indices are not integers, such as a mask.
+        IndexError: If an index is out of range.
         ValueError: If `image_size` or `batch_size` is below 1, or `resize` below `image_size`.
 
     Example:
@@ -249,7 +251,8 @@ def evaluation_dataset(
     if indices is None:
         chosen = tf.data.Dataset.range(len(images))
     else:
-        chosen = tf.data.Dataset.from_tensor_slices(np.asarray(indices, "int64"))
+        indices = checked_indices(indices, len(images))
+        chosen = tf.data.Dataset.from_tensor_slices(indices)
     dataset = chosen.map(_without_autograph(prepare, [images]), num_parallel_calls=AT_ONCE)
     return with_options(dataset.batch(batch_size))
 
@@ -295,8 +298,15 @@ class _JoinedImages:
 
 def _without_autograph(function, sets: Sequence[ImageSet]):
     """The function without AutoGraph, which takes long; sets that are not ours may need it."""
-    is_own = all(type(images).__module__.startswith("gsp_tf.") for images in sets)
-    return tf.autograph.experimental.do_not_convert(function) if is_own else function
+    are_own = all(map(_is_own, sets))
+    return tf.autograph.experimental.do_not_convert(function) if are_own else function
+
+
+def _is_own(images):
+    """Whether a set, and the one that it shows another way if there is one, are ours."""
+    shown = getattr(images, "images", None)
+    is_own = type(images).__module__.startswith("gsp_tf.")
+    return is_own and (not isinstance(shown, ImageSet) or _is_own(shown))
 
 
 def _label_tensor(images: ImageSet) -> Tensor:

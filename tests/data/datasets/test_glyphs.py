@@ -55,7 +55,7 @@ def test_deterministic_and_seeded(tmp_path, monkeypatch):
 
 def test_cache_is_used(glyphs, cache, monkeypatch):
     monkeypatch.setattr("gsp_tf.data.datasets.glyphs._render", None)
-    again = load_glyphs(size=24, images_per_class=4, cache_dir=cache)
+    again = load_glyphs(size=np.int64(24), images_per_class=4, cache_dir=cache)
     np.testing.assert_array_equal(again.images, glyphs.images)
 
 

@@ -3,7 +3,15 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from gsp_tf.data import ArrayImages, FileImages, ImageSet, UnreadableImageError, evaluation_dataset
+from gsp_tf.data import (
+    ArrayImages,
+    CollageImages,
+    FileImages,
+    ImageSet,
+    SelectedImages,
+    UnreadableImageError,
+    evaluation_dataset,
+)
 
 
 @pytest.fixture
@@ -24,6 +32,41 @@ def test_subset_renumbers_in_the_order_given(numbered):
 def test_subset_refuses(numbered, classes):
     with pytest.raises(ValueError, match=r"distinct class ids.*\[0, 3\)"):
         numbered.subset(classes)
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        SelectedImages,
+        lambda images, indices: evaluation_dataset(images, 4, 2, indices),
+        lambda images, indices: CollageImages(images, images).foreground_masks(indices),
+        ArrayImages.subset,
+    ],
+)
+def test_a_mask_or_fractions_are_not_numbers_of_images(numbered, choose):
+    for wrong in (numbered.labels == 2, [True, False], [0.5, 1.9]):
+        with pytest.raises(TypeError, match="must be integers; received dtype"):
+            choose(numbered, wrong)
+
+
+@pytest.mark.parametrize("wrong", [-1, 6])
+def test_images_out_of_range_are_named(numbered, wrong):
+    for choose in (SelectedImages, lambda images, i: evaluation_dataset(images, 4, 2, i)):
+        with pytest.raises(IndexError, match=rf"lie in \[0, 6\); received \[{wrong}\]"):
+            choose(numbered, [0, wrong])
+
+
+def test_the_identity_of_selected_collages_is_of_what_is_seen(numbered):
+    """A collage depends on its place, so that of an image differs between two selections."""
+    collages = CollageImages(numbered, numbered)
+    some, others = SelectedImages(collages, range(6)), SelectedImages(collages, [4, 5])
+    nested = SelectedImages(some, [4, 5])
+    for number in (0, 1):
+        pixels = [images.image(number) for images in (others, nested)]
+        np.testing.assert_array_equal(*pixels)
+        assert others.identity(number) == nested.identity(number)
+        is_same = np.array_equal(some.image(4 + number), pixels[0])
+        assert (some.identity(4 + number) == others.identity(number)) == is_same
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ def files(tmp_path, monkeypatch):
     for name in ("a.png", "b.png"):
         Image.new("RGB", (4, 4)).save(tmp_path / name)
     (tmp_path / "text.png").write_text("no image")
-    paths = [tmp_path / name for name in ("a.png", "text.png", "b.png", "gone.png")]
-    assert [os.path.basename(e.path) for e in find_unreadable(paths)] == ["text.png", "gone.png"]
-    return paths
+    names = ["text.png", "gone.png", "nul\0.png"]
+    paths = [tmp_path / name for name in ("a.png", "b.png", *names)]
+    assert [os.path.basename(e.path) for e in find_unreadable(paths)] == names
+    return paths[:-1]
 
 
 def decoded(paths, monkeypatch):

@@ -8,6 +8,7 @@ from gsp_tf.data import (
     ArrayImages,
     ClassBalancedSampler,
     CollageImages,
+    SelectedImages,
     evaluation_dataset,
     training_dataset,
 )
@@ -211,8 +212,9 @@ class DarkFirst(ArrayImages):
         return image
 
 
-def test_sets_of_users_may_have_python_conditions():
-    images = DarkFirst(np.full((4, 8, 8, 1), 9, "uint8"), [0, 0, 1, 1], ["a", "b"])
+@pytest.mark.parametrize("shown", [lambda images: images, lambda i: SelectedImages(i, range(4))])
+def test_sets_of_users_may_have_python_conditions(shown):
+    images = shown(DarkFirst(np.full((4, 8, 8, 1), 9, "uint8"), [0, 0, 1, 1], ["a", "b"]))
     ((batch, _),) = evaluation_dataset(images, 8, batch_size=4)
     assert batch.numpy().mean(axis=(1, 2, 3)).tolist() == [0, 9, 9, 9]
     assert training_dataset(images, 8, 2, 2, seed=0).element_spec[0].shape == (4, 8, 8, 1)

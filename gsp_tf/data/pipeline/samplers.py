@@ -54,14 +54,17 @@ class Sampler:
 
         Returns:
             int64 `(batch_size,)`.
+
+        Raises:
+            ValueError: If the number is negative.
         """
+        check_at_least(0, number=number)
         with self._lock:
             if self._choices is None or number < self._next:
                 self._next, self._choices = 0, iter(self.sequence())
-            for _ in range(number - self._next):
-                next(self._choices)
-            choice = next(self._choices)
-            self._next = number + 1
+            while self._next <= number:
+                choice = next(self._choices)
+                self._next += 1
         return self.drawn(choice, np.random.default_rng((self.seed, number)))
 
     def choices(self) -> Iterator[Any]:
@@ -261,6 +264,12 @@ class SuperClassSampler(ClassBalancedSampler):
         class_names: Sequence[str] | None = None,
         cycle_images: bool = False,
     ):
+        check_at_least(
+            1,
+            super_classes_per_batch=super_classes_per_batch,
+            classes_per_super_class=classes_per_super_class,
+            batches_per_choice=batches_per_choice,
+        )
         super().__init__(
             labels,
             super_classes_per_batch * classes_per_super_class,
@@ -283,11 +292,10 @@ class SuperClassSampler(ClassBalancedSampler):
                 f"super-classes with fewer than classes_per_super_class={classes_per_super_class} "
                 f"classes: {listed(names[sizes < classes_per_super_class])}. Drop or merge them."
             )
-        if not 1 <= super_classes_per_batch <= len(names) or batches_per_choice < 1:
+        if super_classes_per_batch > len(names):
             raise ValueError(
                 "super_classes_per_batch must be at most the number of super-classes, "
-                f"{len(names)}, and batches_per_choice at least 1; received "
-                f"{super_classes_per_batch} and {batches_per_choice}."
+                f"{len(names)}; received {super_classes_per_batch}."
             )
         self.super_classes_per_batch = super_classes_per_batch
         self.classes_per_super_class = classes_per_super_class
@@ -369,7 +377,7 @@ class NearestClassSampler(ClassBalancedSampler):
         check_at_least(1, num_nearest=num_nearest)
         self.num_nearest = num_nearest
         classes, numbers = np.unique(labels, return_inverse=True)
-        own, theirs = np.broadcast_arrays(numbers[:, None], numbers[neighbours])
+        own, theirs = np.broadcast_arrays(numbers[:, None], numbers[np.maximum(neighbours, 0)])
         counts = (neighbours >= 0) & (own != theirs)
         if min_distance is not None:
             counts &= np.asarray(distances) >= min_distance

@@ -103,9 +103,10 @@ def test_near_duplicates_are_no_hard_negatives():
     assert any(0 in labels[batch] for batch in in_any_order(strongest, 20))
 
 
-def test_missing_neighbours_do_not_count():
+@pytest.mark.parametrize("missing", [-1, -(2**31)])
+def test_missing_neighbours_do_not_count(missing):
     labels = np.repeat(np.arange(3), 2)
-    neighbours = np.full((6, 2), -1)
+    neighbours = np.full((6, 2), missing)
     neighbours[:2, 0] = 5  # class 2 is the nearest of class 0, and the others have none
     sampler = NearestClassSampler(labels, neighbours, 2, 1, seed=0)
     drawn = [labels[batch].tolist() for batch in in_any_order(sampler, 30)]
@@ -171,7 +172,14 @@ LABELS = np.repeat(np.arange(4), 2)
     [
         (lambda: SuperClassSampler(LABELS, list("aab"), 1, 1, 2, 0), "received 3 for labels from"),
         (lambda: SuperClassSampler(LABELS, list("aaab"), 1, 2, 2, 0), "fewer than .*=2 classes"),
-        (lambda: SuperClassSampler(LABELS, list("aabb"), 3, 1, 2, 0), "super-classes, 2, and"),
+        (
+            lambda: SuperClassSampler(LABELS, list("aabb"), 3, 1, 2, 0),
+            "classes, 2; received 3",
+        ),
+        (
+            lambda: SuperClassSampler(LABELS, list("aabb"), 0, 1, 2, 0),
+            "super_classes_per_batch",
+        ),
         (lambda: NearestClassSampler(LABELS, [[0]], 2, 2, 0), r"below N=8; received shape"),
         (
             lambda: NearestClassSampler(LABELS, [[0]] * 8, 2, 2, 0, min_distance=0.1),

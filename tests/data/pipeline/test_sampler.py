@@ -83,6 +83,9 @@ def test_batches_in_any_order():
     sampler = ClassBalancedSampler(labels, 5, 2, seed=3)
     for number in (0, 40, 7, 8, 8, 0, 1):
         np.testing.assert_array_equal(sampler.batch(number), expected[number])
+    with pytest.raises(ValueError, match="number must not be negative, received -1"):
+        sampler.batch(-1)
+    np.testing.assert_array_equal(sampler.batch(0), expected[0])
 
 
 def test_cycles_show_every_image_once_before_any_again():

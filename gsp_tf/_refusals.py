@@ -80,7 +80,7 @@ def described(hint, example=None):
         return f"a list of {count}{kind} in brackets, such as [{', '.join(map(str, example))}]"
     if hasattr(hint, "_restrictions"):
         return f"{_PLAIN[hint._type]} {_range(hint._restrictions)}"
-    return _PLAIN.get(hint, str(hint))
+    return _PLAIN.get(hint, f"a {getattr(hint, '__name__', hint)}")
 
 
 def _base(hint):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gsp_tf.cli import main
 from gsp_tf.recipe import (
+    BackboneRecipe,
     CCPRecipe,
     ClassRecipe,
     CollageRecipe,
@@ -68,6 +69,15 @@ def test_round_trip_of_a_training_with_everything(tmp_path):
     loaded = load_recipe(tmp_path / "recipe.yaml")
     assert loaded == recipe and [path.name for path in tmp_path.iterdir()] == ["recipe.yaml"]
     assert list(loaded.training.learning_rate_multipliers) == ["proxies|centers$", "conv2d"]
+
+
+@pytest.mark.parametrize(
+    "text", ["1e5", "12e45", "-1_0.5E+3", "1.5e5", ".5", "1:30", "0x1f", "true", "2026-01-02", "é "]
+)
+def test_a_text_that_looks_like_a_number_stays_a_text(tmp_path, text):
+    recipe = resolved(Recipe(name="run", initial_run=text, data=DataRecipe(path=text)))
+    save_recipe(recipe, tmp_path / "recipe.yaml")
+    assert load_recipe(tmp_path / "recipe.yaml") == recipe
 
 
 def test_multipliers_on_the_command_line_replace_those_of_the_file(tmp_path):
@@ -241,6 +251,25 @@ def test_a_fault_that_a_later_file_mends(write):
 def test_training_out_of_range(settings, message):
     with pytest.raises(ValueError, match=message):
         TrainingRecipe(**settings)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Recipe(trainer="CCP"), "trainer must be one of fit, ccp, classification, rec"),
+        (lambda: Recipe(data={"name": "glyphs"}), "data must be a DataRecipe, received {'name'"),
+        (lambda: Recipe(pooling=None), "pooling must be a ClassRecipe, received null"),
+        (lambda: Recipe(seed="3"), "seed must be an integer from 0 to 4,294,967,295, received 3"),
+        (lambda: DataRecipe(channels=2), "data.channels must be one of 1, 3, received 2"),
+        (lambda: DataRecipe(views=True), "data.views must be one of 1, 2, received True"),
+        (lambda: DataRecipe(horizontal_flip="no"), "horizontal_flip must be true or false, rec"),
+        (lambda: TrainingRecipe(precision="float64"), "precision must be one of float32, mixed"),
+        (lambda: BackboneRecipe(freeze="stem"), r"freeze must be a list of texts in brackets"),
+    ],
+)
+def test_a_section_refuses_values_of_other_types(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_every_field_has_a_help_text():

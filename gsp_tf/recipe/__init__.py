@@ -11,6 +11,7 @@ from gsp_tf.recipe._files import (
     recipe_text,
     recipe_values,
     save_recipe,
+    values_text,
 )
 from gsp_tf.recipe._resolved import (
     BRANCHES,

@@ -231,7 +231,7 @@ def plain_values(value):
 
 def recipe_text(recipe: Recipe) -> str:
     """A recipe with all its fields, as YAML."""
-    return yaml.safe_dump(recipe_values(recipe), sort_keys=False, allow_unicode=True)
+    return values_text(recipe_values(recipe))
 
 
 def save_recipe(recipe: Recipe, path: PathLike) -> None:
@@ -286,6 +286,18 @@ def load_values(text: str) -> Any:
             nested += value
     return values
 
+
+def values_text(values: Any) -> str:
+    """The YAML from which `load_values` reads these values."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Puts quotes around texts such as 1e5, which are numbers for jsonargparse, not for PyYAML."""
+
+
+_EXPONENT = re.compile(r"[-+]?\d[\d_]*\.?[\d_]*[eE][-+]?\d+")
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
 
 _LONG_NUMBER = re.compile(r"[-+]?\d[\da-fA-FxX_:.]{400,}")
 """Numbers that Python takes too long to read or to write, or does not write at all."""

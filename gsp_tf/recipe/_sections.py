@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 from functools import cache
-from types import NoneType
-from typing import Any, ClassVar, Literal, get_args, get_type_hints
+from numbers import Number
+from types import UnionType
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from jsonargparse.typing import ClosedUnitInterval, OpenUnitInterval
 
@@ -37,7 +38,7 @@ def similar_or_all(name, known):
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a recipe, which refuses numbers outside the ranges of its types."""
+    """A section of a recipe, which refuses values of other types, and numbers out of range."""
 
     section_path: ClassVar[str] = ""
 
@@ -47,7 +48,7 @@ class Section:
     def __post_init__(self) -> None:
         for name, hint in _hints(type(self)).items():
             value = getattr(self, name)
-            if value is None and NoneType not in get_args(hint):
+            if not _fits(value, hint):
                 self.refuse(name, described(hint))
             object.__setattr__(self, name, checked(value, f"{self.section_path}{name}", hint))
         self.check()
@@ -66,6 +67,20 @@ class Section:
 def _hints(section):
     hints = get_type_hints(section)
     return {field.name: hints[field.name] for field in fields(section)}
+
+
+def _fits(value, hint):
+    """Whether a value is of a type, apart from the parts of lists and mappings, and ranges."""
+    origin = get_origin(hint) or hint
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in get_args(hint))
+    if origin is Literal:
+        return any(type(value) is type(part) and value == part for part in get_args(hint))
+    if origin in (list, tuple):
+        return isinstance(value, list | tuple)
+    if hasattr(origin, "_restrictions"):
+        return isinstance(value, Number)
+    return origin is Any or isinstance(value, origin)
 
 
 _Layer = dict[str, bool | int | float | str | list[int] | list[float] | None]

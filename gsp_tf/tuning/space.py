@@ -1,6 +1,8 @@
 """The fields of a recipe that a search changes, and the values that it tries."""
 
+import functools
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,12 @@ _DECIDE_THE_IMAGES = (
     "trainer",
 )
 _DECIDE_THE_VIEWS = ("data.horizontal_flip", "data.min_crop_area", "data.augmentation")
+_MAPPINGS = (
+    "loss_weights",
+    "training.learning_rate_multipliers",
+    "training.optimizer_arguments",
+)
+"""Fields of free names, of which a search may change one and keep the others."""
 _SYNTAX = (
     "expected a list of choices, such as [triplet, contrastive], or a range, such as "
     "{low: 1e-5, high: 1e-2, log: true} or {low: 16, high: 128, step: 16}"
@@ -55,11 +63,17 @@ class _Range:
 
     @property
     def examples(self):
-        return [self.low, self.high]
+        """The ends and a number between them, as uneven as numbers between them may be."""
+        step = self.step or (1 if self._is_of_integers else (self.high - self.low) / math.pi)
+        return [self.low, self.high, self.low + step]
+
+    @property
+    def _is_of_integers(self):
+        return all(isinstance(x, int) for x in (self.low, self.high, self.step or 1))
 
     def suggest(self, trial, name):
         """The value of a trial of optuna."""
-        if all(isinstance(x, int) for x in (self.low, self.high, self.step or 1)):
+        if self._is_of_integers:
             step = self.step or 1
             return trial.suggest_int(name, self.low, self.high, log=self.log, step=step)
         return trial.suggest_float(name, self.low, self.high, log=self.log, step=self.step)
@@ -71,12 +85,15 @@ class _Range:
 
 @dataclass(frozen=True)
 class _Choices:
-    """Values of any kind; those that optuna cannot hold have a text in its study."""
+    """Values of any kind; those that optuna cannot hold have a text in its study.
+
+    Optuna and Python tell neither 1 from 1.0 nor from true.
+    """
 
     examples: Sequence[Any]
 
     def __post_init__(self):
-        if len({repr(value) for value in self.examples}) != len(self.examples) or not self.examples:
+        if len(set(self._labels)) != len(self.examples) or not self.examples:
             raise ValueError("the choices must be different values, at least one")
 
     @property
@@ -102,8 +119,9 @@ class TuningSpace:
     """The fields of a recipe to search, each with a range or a list of choices.
 
     A range is a mapping with `low` and `high`, which are both included, and either `log: true` or a
-    `step`. It gives integers if `low` and `high` are integers. A choice may be any value of the
-    field, or a mapping for a whole section, such as `{name: triplet, margin: 0.2}`.
+    `step`, whose last multiple may be below `high`. It gives integers if `low` and `high` are
+    integers. A choice may be any value of the field, or a mapping for a whole section, such as
+    `{name: triplet, margin: 0.2}`.
 
     Args:
         fields: ranges and choices by the full name of the field.
@@ -185,7 +203,13 @@ class TuningSpace:
         Raises:
             ValueError: if the recipe does not take them.
         """
-        return compose([], nested(values), under=recipe_values(base))
+        present, given = recipe_values(base), dict(values)
+        for field in _MAPPINGS:
+            names = [name for name in values if name.startswith(f"{field}.")]
+            if names:
+                entries = {name.removeprefix(f"{field}."): given.pop(name) for name in names}
+                given[field] = _entries(present, field) | entries
+        return compose([], nested(given), under=present)
 
     def fitted(self, base: Recipe) -> Self:
         """The same search for a recipe: whole numbers become fractions where it has fractions.
@@ -194,18 +218,22 @@ class TuningSpace:
             base: the recipe to change.
 
         Raises:
-            ValueError: if the recipe does not take an end of a range, or a choice; each is tried
-                with the first value of the other fields. Also if the recipe has no classes, and a
-                field decides on the views that trials are judged on.
+            ValueError: if the recipe does not take an end of a range, a number between them, or a
+                choice; each is tried with the first value of the other fields. Also if the recipe
+                has no classes, and a field decides on the views that trials are judged on.
         """
         if base.data.name == "unlabelled":  # whose views are what trials have to find
             self._refuse(_DECIDE_THE_VIEWS)
-        present, fields = flattened(recipe_values(base)), dict(self.fields)
+        values, fields = recipe_values(base), dict(self.fields)
+        present = flattened(values)
+        for field in _MAPPINGS:
+            present |= {f"{field}.{name}": x for name, x in _entries(values, field).items()}
         for name, part in self._parts.items():
             if isinstance(part, _Range) and isinstance(present.get(name), float):
                 fields[name] = {**fields[name], "low": float(part.low), "high": float(part.high)}
-        first = {name: part.examples[0] for name, part in self._parts.items()}
-        for name, part in self._parts.items():
+        fitted = type(self)(fields)
+        first = {name: part.examples[0] for name, part in fitted._parts.items()}
+        for name, part in fitted._parts.items():
             for value in part.examples:
                 try:
                     self.recipe(base, {**first, name: value})
@@ -213,7 +241,12 @@ class TuningSpace:
                     raise ValueError(
                         f"The search of {name} cannot try {value!r}: {error}"
                     ) from error
-        return type(self)(fields)
+        return fitted
+
+
+def _entries(values, field):
+    """The mapping that a field of a recipe is."""
+    return functools.reduce(operator.getitem, field.split("."), values)
 
 
 def _overlap(name, other):

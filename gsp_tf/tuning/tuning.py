@@ -22,6 +22,7 @@ from matplotlib import pyplot
 from rich.console import Console
 from rich.table import Table
 
+from gsp_tf._arguments import check_at_least, check_choice
 from gsp_tf._console import to_install
 from gsp_tf._files import (
     advising,
@@ -42,6 +43,7 @@ from gsp_tf.recipe import (
     recipe_values,
     resolved,
     save_recipe,
+    values_text,
 )
 from gsp_tf.runs import Run, RunFolder, Splits, load_splits
 from gsp_tf.tuning.space import TuningSpace
@@ -50,6 +52,7 @@ from gsp_tf.visual import display_name, inline_svg, page_template
 if TYPE_CHECKING:
     import optuna
 
+_Sampler = Literal["tpe", "random"]
 _TRIALS, _SHOWN = 20, 10
 _FEWEST_FOR_IMPORTANCE = 10
 _SECONDS = 60  # that SQLite waits for another process
@@ -100,8 +103,8 @@ class Tuning:
         FileExistsError: if a recipe is given and the folder holds anything.
         FileNotFoundError: if no recipe is given and the folder holds no search.
         ImportError: if optuna is not installed.
-        ValueError: if the search does not fit the recipe, or the recipe has no validation classes
-            of its own.
+        ValueError: if there is no such sampler, the search does not fit the recipe, or the recipe
+            has no validation classes of its own.
 
     Example:
         tuning = Tuning("tuning/birds", recipe, {"loss.margin": {"low": 0.05, "high": 0.5}})
@@ -115,10 +118,11 @@ class Tuning:
         recipe: Recipe | None = None,
         search: Mapping[str, Any] | TuningSpace | None = None,
         objective: str | None = None,
-        sampler: Literal["tpe", "random"] = "tpe",
+        sampler: _Sampler = "tpe",
         pruning: bool = True,
     ):
         _import_optuna()
+        check_choice("sampler", sampler, _Sampler)
         self.path = Path(path)
         self._settings_path = self.path / "tuning.yaml"
         self._trials = None
@@ -192,8 +196,11 @@ class Tuning:
             False if Ctrl-C stopped it; the next call continues the trial.
 
         Raises:
-            ValueError: if the data cannot be used, or the first trials all fail.
+            ValueError: if `trials` is below 1, the data cannot be used, or the first trials all
+                fail.
         """
+        if trials is not None:
+            check_at_least(1, trials=trials)
         self.splits  # noqa: B018  (refuses unusable images before anything is written)
         before, self._trials = self._trials, trials or self._trials or _TRIALS
         with advising(self._how_to_continue):
@@ -300,8 +307,7 @@ class Tuning:
             "trials": self._trials,
             "recipe": recipe_values(self.recipe),
         }
-        text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-        replace_bytes(self._settings_path, sealed_text(text))
+        replace_bytes(self._settings_path, sealed_text(values_text(settings)))
 
     def _study(self):
         optuna, training = _import_optuna(), self.recipe.training

@@ -3,7 +3,8 @@ import re
 import optuna
 import pytest
 
-from gsp_tf.recipe import ClassRecipe, DataRecipe, Recipe, resolved
+from gsp_tf._names import nested
+from gsp_tf.recipe import ClassRecipe, DataRecipe, Recipe, compose, resolved
 from gsp_tf.tuning import TuningSpace
 
 BASE = resolved(Recipe(loss=ClassRecipe("contrastive", {"negative_margin": 1.0})))
@@ -43,6 +44,30 @@ def test_ranges_and_choices_become_those_of_optuna():
     assert recipe.loss.arguments["margin"] == 0.2 and recipe.embedding.dim == 48
 
 
+@pytest.mark.parametrize(
+    ("field", "others"),
+    [
+        ("loss_weights.first", {"second": 0.1}),
+        ("training.learning_rate_multipliers.conv.*", {"proxies": 100.0, "x.y": 0.0}),
+        ("training.optimizer_arguments.epsilon", {"amsgrad": True}),
+    ],
+)
+def test_a_search_of_one_entry_keeps_the_others(field, others):
+    mapping, _, entry = field.removesuffix(".*").rpartition(".")
+    entry += ".*" * field.endswith(".*")
+    base = compose([], nested({"head.name": "dense_branches", mapping: others}))
+    space = TuningSpace({field: {"low": 0, "high": 1}}).fitted(base)
+    ((_, distribution),) = distributions(space)[0].items()
+    assert isinstance(distribution, optuna.distributions.IntDistribution)
+    recipe = space.recipe(base, {field: 0.5})
+    for part in mapping.split("."):
+        recipe = getattr(recipe, part)
+    assert recipe == {**others, entry: 0.5}
+    base = space.recipe(base, {field: 0.5})  # which now has a fraction there
+    ((_, distribution),) = distributions(space.fitted(base))[0].items()
+    assert isinstance(distribution, optuna.distributions.FloatDistribution)
+
+
 def test_a_search_from_files_and_texts(tmp_path):
     (tmp_path / "search.yaml").write_text("embedding.dim: [32]\nloss.margin: {low: 0.1, high: 1}")
     space = TuningSpace.read([str(tmp_path / "search.yaml"), "embedding.dim: [16, 64]"])
@@ -57,6 +82,8 @@ def test_a_search_from_files_and_texts(tmp_path):
         ("no/such/file.yaml", "'no/such/file.yaml' is neither a file nor a search such as"),
         ("embedding.dim: 3", "The search of embedding.dim: expected a list of choices, such as"),
         ("embedding.dim: [3, 3]", "must be different values"),
+        ("training.jit_compile: [1, true]", "must be different values"),
+        ("{loss: ['{name: triplet}', {name: triplet}]}", "must be different values"),
         ("embedding.dim: {low: 3, hihg: 4}", "hihg is not a part of a range; did you mean high?"),
         ("embedding.dim: {low: 3, high: 3}", "low must be below high"),
         ("embedding.dim: {low: 0, high: .inf}", "both finite"),
@@ -75,6 +102,8 @@ def test_refused_searches(source, message):
     [
         ({"embeding.dim": [3]}, "The search of embeding.dim cannot try 3: embeding is not a field"),
         ({"embedding.dim": {"low": 0, "high": 8}}, "cannot try 0: embedding.dim must be an"),
+        ({"embedding.dim": {"low": 16.0, "high": 48.0}}, "dim cannot try 26.18"),
+        ({"embedding.dim": {"low": 16, "high": 17, "step": 0.5}}, "dim cannot try 16.5"),
         ({"loss.name": ["triplt"]}, "cannot try 'triplt': loss.name must be one of"),
         ({"loss.margin": [0.1]}, "loss.margin is not an argument of contrastive"),
     ],

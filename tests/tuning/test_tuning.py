@@ -268,6 +268,7 @@ def test_a_killed_search_goes_on_and_never_looks_at_the_test_classes(
     [
         ({"objective": "test_map_at_r"}, "The objective is a metric of the validation classes"),
         ({"search": {}}, "The search has no field"),
+        ({"sampler": "grid"}, "sampler must be one of tpe, random, received 'grid'"),
         ({"protocol": "conventional"}, "the test classes choose the model"),
         ({"protocol": "mlrc"}, "give protocol.fold"),
     ],
@@ -288,6 +289,9 @@ def test_refused_folders_and_metrics(training, tmp_path, monkeypatch, capsys):
         tuning(tmp_path, objective="val_nmi").run(trials=3)
     with pytest.raises(FileExistsError, match="gsp-tf tune --resume"):
         tuning(tmp_path)
+    for trials in (0, -1):
+        with pytest.raises(ValueError, match=f"trials must be at least 1, received {trials}"):
+            Tuning(tmp_path / "tuned").run(trials)
     with pytest.raises(FileExistsError, match="exists. Choose another folder.$"):
         Tuning(tmp_path, Recipe(), DIM)
     settings = tmp_path / "tuned/tuning.yaml"

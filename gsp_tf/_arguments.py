@@ -75,7 +75,9 @@ def check_transport(
 
 
 def check_patterns(patterns: Iterable[str]) -> None:
-    """Raise ValueError for what is not a regular expression."""
+    """Raise ValueError for what is not a regular expression, and for one that is not in a list."""
+    if isinstance(patterns, str):
+        raise ValueError(f"Patterns must be a list of texts, received the text {patterns!r}.")
     for pattern in patterns:
         try:
             re.compile(pattern)

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import keras
 
+from gsp_tf._arguments import check_choice
 from gsp_tf._console import one_line
 from gsp_tf._typing import PathLike
 from gsp_tf.backbones._presets import preset_source
@@ -132,8 +133,8 @@ def create(
 
     Raises:
         ValueError: if no backbone or preset has that name, if it has no intermediate map, no class
-            token or no weights of that name, if it cannot take images of that size, or if the file
-            does not fit.
+            token or no weights of that name, if it cannot take images of that size, if the file
+            does not fit, or if Keras is set to have the channels first.
         FileNotFoundError: if the file does not exist.
         ImportError: if the package of the weights, or of the backbone, is not installed.
         OSError: if the weights or the preset cannot be downloaded.
@@ -149,6 +150,12 @@ def create(
     input_shape = tuple(input_shape)
     if len(input_shape) != 3 or input_shape[-1] is None:
         raise ValueError(f"input_shape must be (H, W, channels), received {input_shape}.")
+    if keras.config.image_data_format() != "channels_last":
+        raise ValueError(
+            "Backbones take images with the channels last; received "
+            "keras.config.image_data_format() of channels_first."
+        )
+    check_choice("tokens", tokens, Tokens)
     if intermediate and entry.intermediate is None:
         known = ", ".join(key for key in names() if _BUILDERS[key].intermediate)
         raise ValueError(f"Backbone {name!r} has no intermediate map, those that do are {known}.")

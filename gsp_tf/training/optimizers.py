@@ -90,6 +90,7 @@ def with_weight_decay_exclusions(
         >>> dense.bias.numpy().tolist()
         [1.0, 1.0]
     """
+    check_patterns(patterns)
     return _with_path_rules(optimizer, weight_decay_exclusions=list(patterns))
 
 

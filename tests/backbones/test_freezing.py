@@ -118,3 +118,5 @@ def test_layers_are_frozen_by_their_paths(images):
         freeze_layers(network, ["stem"])
     with pytest.raises(ValueError, match="regular expression, received '\\('"):
         freeze_layers(network, ["("])
+    with pytest.raises(ValueError, match="must be a list of texts, received the text 'conv2d'"):
+        freeze_layers(network, "conv2d")

@@ -74,6 +74,12 @@ def test_one_step_moves_every_weight_and_a_file_keeps_them(networks, images_like
     np.testing.assert_array_equal(loaded(images), backbone(images))
 
 
+def test_the_channels_are_last(monkeypatch):
+    monkeypatch.setattr(keras.config, "image_data_format", lambda: "channels_first")
+    with pytest.raises(ValueError, match="channels last; received .* of channels_first"):
+        backbones.create("conv4", (3, 32, 32))
+
+
 def test_register(monkeypatch):
     monkeypatch.setattr(registry, "_BUILDERS", {})
 

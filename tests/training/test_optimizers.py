@@ -221,6 +221,8 @@ def test_refuses_what_is_neither_a_factor_nor_a_pattern_nor_an_optimizer():
             with_learning_rate_multipliers("adam", {pattern: 1.0})
         with pytest.raises(ValueError, match="must be a regular expression, received"):
             with_weight_decay_exclusions("sgd", [pattern])
+    with pytest.raises(ValueError, match="must be a list of texts, received the text 'bias'"):
+        with_weight_decay_exclusions("sgd", "bias")
     with pytest.raises(ValueError, match="optimizer"):
         with_learning_rate_multipliers(3, {"first": 2})
 

@@ -5,7 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
-from encoded_images import encoded
+from encoded_images import encoded, png
 from PIL import Image
 
 from gsp_tf.data import UnreadableImageError, check_image, decode_image
@@ -46,16 +46,6 @@ def tiff(pixels, bits, photometric, byte_order="<", **tags):
     mark = b"II*\0" if byte_order == "<" else b"MM\0*"
     body = mark + struct.pack(byte_order + "I", start) + pixels
     return body.ljust(start, b"\0") + directory + bytes(4) + beyond
-
-
-def png(width, height, depth, kind, rows, *chunks, interlace=0):
-    def chunk(name, content):
-        body = name + content
-        return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
-
-    header = struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, interlace)
-    parts = [(b"IHDR", header), *chunks, (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
 
 
 def bmp(width, height, bits, pixels, compression=0, colors=0, palette=b"", masks=b"", size=40):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binom, t
+from scipy.special import bdtrc, stdtr
 
 from gsp_tf._arguments import check_at_least, check_positive, checked_seed
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
@@ -194,8 +194,8 @@ def _classes_over(pairs, threshold, rate):
     errors = np.sqrt(squares / (degrees * sizes))
     with np.errstate(divide="ignore", invalid="ignore"):
         statistics = np.where(rates > rate, (rates - rate) / errors, -np.inf)
-    p_images = np.where(sizes > 1, t.sf(statistics, degrees), 1.0)
-    p_values = np.maximum(binom.sf(false - 1, count, rate), p_images)
+    p_images = np.where(sizes > 1, stdtr(degrees, -statistics), 1.0)
+    p_values = np.maximum(bdtrc(false - 1, count, rate), p_images)
     order = np.argsort(p_values)
     is_kept = p_values[order] > _SIGNIFICANCE / np.arange(len(order), 0, -1)
     is_over = np.zeros(len(order), bool)

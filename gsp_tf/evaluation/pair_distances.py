@@ -13,7 +13,12 @@ from gsp_tf._console import show_progress
 from gsp_tf.evaluation import _pair_curves as curves
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, distinct_rows
 from gsp_tf.evaluation.estimates import class_copies
-from gsp_tf.evaluation.search_space import Metric, metric_distances, metric_points
+from gsp_tf.evaluation.search_space import (
+    Metric,
+    metric_distances,
+    metric_points,
+    true_entries,
+)
 
 _SIDE = 2048
 _MOST_DISTINCT = 1448  # embeddings whose pairs all have a step of their own
@@ -180,7 +185,7 @@ class _SteppedScale(_PairScale):
             is_copy = self._numbers[rows, None] == self._numbers[columns]
             values[is_copy] = 1
             is_near &= ~is_copy
-        first, second = np.nonzero(is_near)
+        first, second = true_entries(is_near)
         rounding = _ROUNDING**2 / self._unit if self._metric == "cosine" else 0.0
         for start in range(0, len(first), _PAIRS):
             i, j = first[start : start + _PAIRS], second[start : start + _PAIRS]

@@ -128,11 +128,17 @@ def corrected_scores(
 def correct_squares(squares: np.ndarray, queries: np.ndarray, references: np.ndarray) -> None:
     """Computes float32 squares `(Q, N)` again, in place, where products of vectors cancel."""
     # So equal vectors have the distance 0, and no square is negative.
-    of, columns = np.nonzero(squares < _NEAR * np.einsum("nd,nd->n", queries, queries)[:, None])
+    is_near = squares < _NEAR * np.einsum("nd,nd->n", queries, queries)[:, None]
+    of, columns = true_entries(is_near)
     for start in range(0, len(of), _PAIRS):
         near = of[start : start + _PAIRS], columns[start : start + _PAIRS]
         difference = queries[near[0]] - references[near[1]]
         squares[near] = np.einsum("nd,nd->n", difference, difference)
+
+
+def true_entries(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the few true entries of a large matrix, sooner than by `np.nonzero`."""
+    return np.divmod(np.flatnonzero(matrix), matrix.shape[1])
 
 
 def metric_points(embeddings: np.ndarray, metric: Metric) -> np.ndarray:

@@ -59,6 +59,9 @@ def test_an_index_keeps_the_tokens_of_its_images_through_changes(searched, tmp_p
     change_index(index, more, replace_known=True)
     check(Index(index.path), 78)
     assert len(list(index.path.glob("tokens-*.arrow"))) == len(index.metadata.segments)
+    change_index(index, delete=index.paths(index.ids))
+    change_index(Index(index.path), embedded)  # the first images of an empty index bring theirs
+    check(index := Index(index.path), 40)
     none = embed_images(run, files[:1], tmp_path / "none")
     with pytest.raises(ValueError, match="keeps local features, and .*none has none; embed its"):
         change_index(index, none)

@@ -402,7 +402,7 @@ def _embedded(index, source):
             "images with --tokens."
         )
     items = _distinct_items(items, source.name)
-    return Segment(vectors, items, tokens if index.has_tokens else None)
+    return Segment(vectors, items, tokens if index.has_tokens or not len(index) else None)
 
 
 def _without(index, segment, ids):

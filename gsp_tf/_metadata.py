@@ -92,7 +92,8 @@ class Metadata:
                 f"{path} has format version {number!r}; this version of gsp_tf reads "
                 f"{cls.format_version}. {cls.again}"
             )
-        return parsed_entries(cls, path, content, entries, cls.again)
+        check_seal(path, content, cls.again)
+        return parsed_entries(cls, path, entries)
 
 
 def write_entries(path: PathLike, entries: dict[str, Any]) -> None:
@@ -100,11 +101,8 @@ def write_entries(path: PathLike, entries: dict[str, Any]) -> None:
     replace_bytes(path, sealed_json(entries))
 
 
-def parsed_entries(
-    kind: type[_Kind], path: PathLike, content: bytes, entries: dict[str, Any], again: str
-) -> _Kind:
-    """A dataclass from the entries of a file whose bytes have their checksum."""
-    check_seal(path, content, again)
+def parsed_entries(kind: type[_Kind], path: PathLike, entries: dict[str, Any]) -> _Kind:
+    """A dataclass from the entries of a file."""
     try:
         return parsed(kind, {name: entries[name] for name in entries if name != SEAL}, "")
     except (ValueError, OverflowError) as error:

@@ -6,7 +6,7 @@ from typing import Self
 
 import keras
 
-from gsp_tf._files import file_sha256, json_object
+from gsp_tf._files import SEAL, check_seal, file_sha256, json_object
 from gsp_tf._metadata import parsed_entries, versions, write_entries
 from gsp_tf._typing import PathLike
 from gsp_tf.data import MAX_PIXELS
@@ -17,7 +17,10 @@ CARD = "README.md"
 """The model card, which is edited, so that it has no checksum."""
 
 _NAME = "metadata.json"
-_AGAIN = "gsp-tf export, or gsp-tf publish, writes the folder again."
+_AGAIN = (
+    "gsp-tf export, or gsp-tf publish, writes the folder again. If you edited it, remove its entry "
+    "seal."
+)
 _MAX_NAMED = 5
 
 
@@ -39,12 +42,15 @@ class ExportMetadata:
 
     @classmethod
     def read(cls, folder: PathLike) -> Self:
-        """Read `metadata.json` from a folder of `export_run`."""
+        """Read `metadata.json`, without its checksum where someone has edited it."""
         file = Path(folder) / _NAME
         if not file.is_file():
             raise FileNotFoundError(f"{folder} is not an exported model: it has no {_NAME}.")
         content = file.read_bytes()
-        return parsed_entries(cls, file, content, json_object(file, content), _AGAIN)
+        entries = json_object(file, content)
+        if SEAL in entries:
+            check_seal(file, content, _AGAIN)
+        return parsed_entries(cls, file, entries)
 
     def with_checksums(self, folder: PathLike) -> Self:
         """The same metadata with the checksums of the files that are now in a folder."""

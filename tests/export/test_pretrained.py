@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import json
 import os
 import shutil
 import sys
@@ -223,6 +224,16 @@ def test_a_damaged_folder_is_refused(published, tmp_path):
     (folder / "model.keras").write_bytes(whole)
     (folder / "README.md").unlink()
     metadata = gsp_tf.export.verify_export(folder)
+    # One may edit the metadata, and then removes their checksum.
+    text = (folder / "metadata.json").read_text("utf-8")
+    edited = {**json.loads(text), "train_classes": None}
+    (folder / "metadata.json").write_text(json.dumps(edited), "utf-8")
+    with pytest.raises(ValueError, match="or was edited: .* If you edited it, remove its entry"):
+        gsp_tf.from_pretrained(folder)
+    del edited["seal"]
+    (folder / "metadata.json").write_text(json.dumps(edited), "utf-8")
+    gsp_tf.from_pretrained(folder)
+    assert gsp_tf.export.verify_export(folder).train_classes is None
     less = {name: of for name, of in metadata.sha256.items() if name != "model.keras"}
     dataclasses.replace(metadata, sha256=less).write(folder)
     with pytest.raises(ValueError, match="metadata.json does not list model.keras"):

@@ -75,7 +75,6 @@ def ranked_images(
     columns: Sequence[str] = (),
     table: PathLike | None = None,
     most_images: int | None = MOST_IMAGES,
-    seed: int = 0,
     tokens: int | None = None,
     whitening: PathLike | None = None,
 ) -> RankedImages:
@@ -93,7 +92,7 @@ def ranked_images(
     names = [str(Path(gallery)) for gallery in galleries]
     if len(set(names)) < len(names):
         raise ValueError(f"A gallery is named twice: {listed(names)}.")
-    read = functools.partial(_read, columns=columns, table=table, seed=seed)
+    read = functools.partial(_read, columns=columns, table=table)
     references, of_each, metrics = None, None, []
     if runs.is_run(source):
         queries, references = evaluated_embeddings(source, not names, tokens)
@@ -112,7 +111,7 @@ def ranked_images(
         of_each = np.repeat(names, [part.count for part in parts])
     learned = None
     if whitening is not None:
-        part = _read(whitening, (), None, seed)
+        part = _read(whitening, (), None)
         _check_fits(source, queries, whitening, part)
         read_images.append(part)
         learned = LearnedWhitening(part.vectors, part.classes[1])
@@ -129,9 +128,10 @@ def ranked_images(
     return found
 
 
-def _read(source, columns, table, seed, most_images=None, tokens=False):
+def _read(source, columns, table, most_images=None, tokens=False):
     """The labelled images of a source; of a run those of its validation classes."""
-    return _with_columns(read_labelled(source, most_images, seed, tokens), source, columns, table)
+    images = read_labelled(source, most_images, tokens=tokens)
+    return _with_columns(images, source, columns, table)
 
 
 def _with_columns(images, source, columns, table):

@@ -121,7 +121,7 @@ class Embeddings:
         name: str = "the embeddings",
         tokens: TokenSets | None = None,
     ) -> "Embeddings":
-        """Embeddings in memory.
+        """Embeddings in memory; their arrays are not copied, and must not change afterwards.
 
         Args:
             embeddings: numbers `(N, D)`.
@@ -260,9 +260,10 @@ class Embeddings:
         Raises:
             ValueError: if an image has no label; `labelled` leaves such images out.
         """
-        if None in self.labels:
+        labels = self.labels
+        if None in labels:
             raise ValueError(f"{self.name} has images without a label; `labelled` leaves them out.")
-        names, numbers = np.unique(self.labels, return_inverse=True)
+        names, numbers = np.unique(labels, return_inverse=True)
         return names.tolist(), numbers
 
     @property

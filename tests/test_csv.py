@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from gsp_tf._files import csv_cell, csv_text
 from gsp_tf.data.datasets.own import read_rows
-from gsp_tf.search._embedded import EmbeddingsFolder
 from gsp_tf.search._tables import ImageTable, write_table
 from gsp_tf.search.embed import list_images
 
@@ -44,11 +43,3 @@ def test_tables_and_lists_of_images_are_no_formulas_and_come_back(tmp_path):
     assert ImageTable(table, ["label"]).texts(paths, "label").tolist() == names
     assert ImageTable(table).rows(paths)["label"].to_pylist() == names
     assert [row.label for row in read_rows(table)] == names
-
-
-def test_the_list_of_unreadable_images_has_no_formula(tmp_path):
-    texts = [text for text in TEXTS if "\r" not in text]
-    EmbeddingsFolder(tmp_path).write_corrupt([(text, text) for text in texts])
-    found = cells(tmp_path / "corrupt.csv")
-    assert not any(cell.startswith(tuple(BEGINNINGS)) for cell in found)
-    assert list(map(csv_text, found))[2::2] == texts

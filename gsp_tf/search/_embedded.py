@@ -1,6 +1,5 @@
 """Folders of embeddings: Parquet shards and their metadata."""
 
-import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
@@ -12,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gsp_tf._files import SEAL, UNSEALED, check_seal, csv_cell, replace_bytes, replacing, sealed
+from gsp_tf._files import SEAL, UNSEALED, check_seal, replace_bytes, sealed
 from gsp_tf._metadata import LARGEST, Metadata, ModelInfo, check_range
 from gsp_tf._typing import PathLike
-from gsp_tf.search._tables import opened_parquet, read_parquet, vectors_of
+from gsp_tf.search._tables import opened_parquet, read_parquet, vectors_of, write_table
 
 FILE_COLUMNS = {"file_size": pa.int64(), "file_time": pa.timestamp("ns", "UTC")}
 _CORRUPT = b"corrupt"
@@ -185,12 +184,8 @@ class EmbeddingsFolder:
 
     def write_corrupt(self, corrupt: list[tuple[str, str]]) -> None:
         """Writes `corrupt.csv`."""
-        with (
-            replacing(self.corrupt_path) as temporary,
-            open(temporary, "w", newline="", encoding="utf-8") as file,
-        ):
-            rows = [("path", "reason"), *corrupt]
-            csv.writer(file).writerows([map(csv_cell, row) for row in rows])
+        paths, reasons = map(list, zip(*corrupt, strict=True))
+        write_table(self.corrupt_path, {"path": paths, "reason": reasons})
 
 
 def _notes(metadata: dict | None, path: Path) -> tuple[list, list]:

@@ -103,16 +103,6 @@ def test_a_run_is_calibrated_on_its_validation_classes(calibrated):
     assert read.classes[0] == sorted(validation.class_names)
 
 
-def test_search_decides(calibrated, images):
-    thresholds = Thresholds.read(calibrated / "thresholds.json")
-    query = sorted((images / "<b>7").iterdir())[3]
-    found = search(calibrated, query, k=80)
-    assert [one.decision for one in found] == [thresholds.decide(one.distance) for one in found]
-    assert found[0].decision == "match" and found[-1].decision == "unknown"
-    others = search(calibrated, query, k=1, thresholds=calibrated / "thresholds.json")
-    assert others[0].decision == "match"
-
-
 def test_thresholds_of_another_model_are_refused(calibrated, images, tmp_path):
     run = shutil.copytree(calibrated, tmp_path / "run")
     query = sorted((images / "<b>7").iterdir())[3]

@@ -47,24 +47,6 @@ def rows(path):
     return pq.read_table(path).to_pylist()
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "a.npy", "index"])
-def test_vectors_from_elsewhere_are_indexed(files, vectors, tmp_path, name):
-    index = build_index(files / name, tmp_path / "found")
-    assert index.metadata.model is None and index.metadata.metric == "euclidean"
-    ids, distances = index.search(vectors[:20], 5)
-    lengths = np.linalg.norm(vectors - vectors[:20, None], axis=2)
-    np.testing.assert_allclose(distances, np.sort(lengths)[:, :5], atol=1e-5)
-    np.testing.assert_allclose(np.take_along_axis(lengths, ids, axis=1), distances, atol=1e-5)
-    if name == "a.npy":
-        assert index.labels(index.ids[:2]) == [None, None] and "year" not in index.columns
-        assert index.paths([7]) == [f"{files}/a.npy#7"]
-    else:
-        assert index.labels(index.ids) == LABELS
-        condition = "year > 2020 and label != 'class 1'"
-        expected = [i for i in range(COUNT) if YEARS[i] > 2020 and LABELS[i] != "class 1"]
-        assert index.matching(condition).tolist() == expected
-
-
 def test_vectors_search_an_index_without_a_model(files, own, vectors, tmp_path, command):
     code, _, errors = command("calibrate", own, "--false-match-rate", "0.1")
     assert code == 0, errors

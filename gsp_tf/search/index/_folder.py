@@ -428,32 +428,31 @@ class IndexFolder:
         return metadata, segments
 
     def _write(self, segment: Segment) -> Segment:
-        stamp = secrets.token_hex(4)
-        with hashing(self.path / f"vectors-{stamp}.faiss") as vectors:
-            faiss.write_index(segment.vectors.index, faiss.PyCallbackIOWriter(vectors.write))
-        codes = None
-        if segment.vectors.codes is not None:
-            with hashing(self.path / f"codes-{stamp}.faiss") as sink:
-                faiss.write_index(segment.vectors.codes.index, faiss.PyCallbackIOWriter(sink.write))
-            codes = StoredFile(f"codes-{stamp}.faiss", sink.size, sink.sha256)
-        with hashing(self.path / f"items-{stamp}.parquet") as items:
-            pq.write_table(segment.items, items, row_group_size=_ROWS_PER_GROUP)
-        tokens = None
-        if segment.tokens is not None and len(segment.items):
-            with hashing(self.path / f"tokens-{stamp}.arrow") as sink:
-                write_tables(segment.tokens, sink)
-            tokens = StoredFile(f"tokens-{stamp}.arrow", sink.size, sink.sha256)
-        stored = StoredSegment(
-            len(segment.items),
-            StoredFile(f"vectors-{stamp}.faiss", vectors.size, vectors.sha256),
-            StoredFile(f"items-{stamp}.parquet", items.size, items.sha256),
-            tokens,
-            codes,
+        stamp, vectors, kept = secrets.token_hex(4), segment.vectors, None
+
+        def stored(name, write):
+            with hashing(self.path / name) as sink:
+                write(sink)
+            return StoredFile(name, sink.size, sink.sha256)
+
+        def of_faiss(name, index):
+            return stored(
+                f"{name}-{stamp}.faiss",
+                lambda sink: faiss.write_index(index, faiss.PyCallbackIOWriter(sink.write)),
+            )
+
+        files = {"vectors": of_faiss("vectors", vectors.index), "codes": None, "tokens": None}
+        if vectors.codes is not None:
+            files["codes"] = of_faiss("codes", vectors.codes.index)
+        files["items"] = stored(
+            f"items-{stamp}.parquet",
+            lambda sink: pq.write_table(segment.items, sink, row_group_size=_ROWS_PER_GROUP),
         )
-        kept = None
-        if tokens is not None:
+        if segment.tokens is not None and len(segment.items):
+            write = functools.partial(write_tables, segment.tokens)
+            tokens = files["tokens"] = stored(f"tokens-{stamp}.arrow", write)
             kept = stored_tables(lambda: tokens.left_on_disk(self.path), segment.items["id"])
-        return replace(segment, tokens=kept, stored=stored)
+        return replace(segment, tokens=kept, stored=StoredSegment(len(segment.items), **files))
 
     def _current(self) -> IndexMetadata | None:
         with contextlib.suppress(FileNotFoundError):

@@ -1,5 +1,6 @@
 """Types of the numbers that commands and recipes take, and a check of numbers within values."""
 
+from numbers import Integral, Real
 from types import NoneType
 from typing import Any, get_args, get_origin
 
@@ -43,6 +44,8 @@ def checked(value: Any, name: str = "", hint: Any = None) -> Any:
     """
     if hasattr(value, "_restrictions"):  # a parsed number, whose range is checked
         return value._type(value)
+    if isinstance(value, Real) and not isinstance(value, int | float):  # of NumPy
+        value = int(value) if isinstance(value, Integral) else float(value)
     kinds = get_args(hint) or (hint,)
     if isinstance(value, dict):
         of_part = kinds[-1] if get_origin(hint) is dict else hint

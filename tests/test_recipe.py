@@ -2,6 +2,7 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -69,6 +70,16 @@ def test_round_trip_of_a_training_with_everything(tmp_path):
     loaded = load_recipe(tmp_path / "recipe.yaml")
     assert loaded == recipe and [path.name for path in tmp_path.iterdir()] == ["recipe.yaml"]
     assert list(loaded.training.learning_rate_multipliers) == ["proxies|centers$", "conv2d"]
+
+
+def test_numbers_of_numpy_are_saved_as_those_of_python(tmp_path):
+    training = TrainingRecipe(np.int64(3), learning_rate=np.float32(0.5))
+    recipe = resolved(Recipe(seed=np.uint32(7), training=training))
+    assert recipe == resolved(Recipe(seed=7, training=TrainingRecipe(3, learning_rate=0.5)))
+    save_recipe(recipe, tmp_path / "recipe.yaml")
+    assert load_recipe(tmp_path / "recipe.yaml") == recipe
+    with pytest.raises(ValueError, match="training.epochs must be an integer from 0 .* -1"):
+        TrainingRecipe(np.int64(-1))
 
 
 @pytest.mark.parametrize(
@@ -300,7 +311,9 @@ def test_a_recipe_names_no_code(tmp_path, monkeypatch, capsys, text):
     (tmp_path / "recipe.yaml").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match="A recipe names no classes; received class_path 'bad_"):
+    with pytest.raises(
+        ValueError, match="Line 1: a recipe names no classes, received .*class_path"
+    ):
         load_recipe("recipe.yaml")
     with pytest.raises(SystemExit):
         main(["check", "recipe.yaml"])

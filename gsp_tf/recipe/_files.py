@@ -272,19 +272,7 @@ def load_values(text: str) -> Any:
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"A recipe has at most {MAX_CHARACTERS:,} characters, not {len(text):,}.")
     _check_structure(text)
-    values = get_loader("yaml")(text)
-    nested = [values]
-    while nested:
-        value = nested.pop()
-        if isinstance(value, dict):
-            if "class_path" in value:
-                raise ValueError(
-                    f"A recipe names no classes; received class_path {value['class_path']!r}."
-                )
-            nested += value.values()
-        elif isinstance(value, list):
-            nested += value
-    return values
+    return get_loader("yaml")(text)
 
 
 def values_text(values: Any) -> str:
@@ -349,6 +337,8 @@ def _check_structure(text):
             field = f"{parent.field}.{event.value}".lstrip(".")
             if event.value in parent.keys:
                 refuse(event, f"{_shown(field)} is given twice.")
+            if event.value == "class_path":
+                refuse(event, f"a recipe names no classes, received {_shown(field)}.")
             parent.keys.add(event.value)
             parent.key = field
             continue

@@ -3,6 +3,7 @@
 import functools
 import math
 import operator
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,7 +169,7 @@ class TuningSpace:
         fields = {}
         for source in sources:
             try:
-                text = Path(source).read_text("utf-8") if Path(source).is_file() else source
+                text = Path(source).read_text("utf-8") if os.path.isfile(source) else source
                 found = load_values(text)
             except (OSError, ValueError, yaml.YAMLError) as error:
                 raise ValueError(f"{source}: {' '.join(str(error).split())}") from error

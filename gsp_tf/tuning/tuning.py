@@ -322,13 +322,12 @@ class Tuning:
         values = self.space.suggest(trial)
         shown = ", ".join(f"{name}={value}" for name, value in trial.params.items())
         print(f"\nTrial {trial.number} of {self._trials}: {shown}", flush=True)
-        states = _import_optuna().trial.TrialState
         try:
             run = self._trained(study, trial, values)
         except Exception as error:
             if not isinstance(error, ValueError) and not _is_out_of_memory(error):
                 raise
-            self._fail(study, trial, reason(error), states.FAIL)
+            self._fail(study, trial, reason(error))
             return False
         finally:
             keras.backend.clear_session()
@@ -342,7 +341,7 @@ class Tuning:
         trial.set_user_attr("note", "; ".join(notes))
         trial.set_user_attr("untrained", metrics["untrained"].get(self.objective))
         if "pruned" in trial.user_attrs:
-            study.study.tell(trial, state=states.PRUNED)
+            study.study.tell(trial, state=_import_optuna().trial.TrialState.PRUNED)
         else:
             best = int(np.argmax(history[run.recipe.monitor]))
             trial.set_user_attr("best_epoch", best + 1)
@@ -365,10 +364,10 @@ class Tuning:
         batches = {name: getattr(self.recipe.data, name) for name in _OF_BATCHES}
         return dataclasses.replace(recipe.data, **batches) == self.recipe.data
 
-    def _fail(self, study, trial, message, state):
+    def _fail(self, study, trial, message):
         print(f"Trial {trial.number} failed: {message}", file=sys.stderr, flush=True)
         trial.set_user_attr("note", message)
-        study.study.tell(trial, state=state)
+        study.study.tell(trial, state=_import_optuna().trial.TrialState.FAIL)
         failures = [one for one in study.trials if _state_of(one) == "failed"]
         if len(failures) >= _MOST_FAILURES and _best_of(study.trials) is None:
             raise ValueError(f"The first {len(failures)} trials failed, the last one so: {message}")
@@ -417,11 +416,8 @@ class _Study:
     def __init__(self, path, seed, sampler, pruner):
         optuna = _import_optuna()
         self._folder, self._seed = path.parent, seed
-        self._samplers = {
-            "tpe": optuna.samplers.TPESampler,
-            "random": optuna.samplers.RandomSampler,
-        }
-        self._sampler = sampler
+        samplers = optuna.samplers
+        self._sampler = {"tpe": samplers.TPESampler, "random": samplers.RandomSampler}[sampler]
         connect = functools.partial(
             sqlite3.connect, path, timeout=_SECONDS, check_same_thread=False
         )
@@ -458,8 +454,7 @@ class _Study:
                 # The values of a trial depend on the seed, its number and the earlier trials, and
                 # not on the process that runs it.
                 seeds = np.random.SeedSequence([self._seed, trial.number])
-                of_name = self._samplers[self._sampler]
-                self.study.sampler = of_name(seed=int(seeds.generate_state(1)[0]))
+                self.study.sampler = self._sampler(seed=int(seeds.generate_state(1)[0]))
             yield trial
 
     def _killed(self, held):

@@ -72,6 +72,8 @@ def test_a_search_from_files_and_texts(tmp_path):
     (tmp_path / "search.yaml").write_text("embedding.dim: [32]\nloss.margin: {low: 0.1, high: 1}")
     space = TuningSpace.read([str(tmp_path / "search.yaml"), "embedding.dim: [16, 64]"])
     assert space.fields == {"embedding.dim": [16, 64], "loss.margin": {"low": 0.1, "high": 1}}
+    dims = list(range(8, 256))  # a text that is too long for the name of a file
+    assert TuningSpace.read([f"embedding.dim: {dims}"]).fields == {"embedding.dim": dims}
     assert TuningSpace.read(["a.b: {low: 1e-5, high: 1, log: true}"]).fields["a.b"]["low"] == 1e-5
 
 

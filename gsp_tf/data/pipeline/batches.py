@@ -243,16 +243,13 @@ def evaluation_dataset(
     """
     check_sizes(image_size, resize)
     check_at_least(1, batch_size=batch_size)
-    labels = _label_tensor(images)
+    with tf.device("CPU"):
+        labels = tf.constant(images.labels, tf.int32)
 
     def prepare(index):
         return evaluation_image(images, index, image_size, resize), tf.gather(labels, index)
 
-    if indices is None:
-        chosen = tf.data.Dataset.range(len(images))
-    else:
-        indices = checked_indices(indices, len(images))
-        chosen = tf.data.Dataset.from_tensor_slices(indices)
+    chosen = tf.data.Dataset.from_tensor_slices(checked_indices(indices, len(images)))
     dataset = chosen.map(_without_autograph(prepare, [images]), num_parallel_calls=AT_ONCE)
     return with_options(dataset.batch(batch_size))
 
@@ -307,11 +304,6 @@ def _is_own(images):
     shown = getattr(images, "images", None)
     is_own = type(images).__module__.startswith("gsp_tf.")
     return is_own and (not isinstance(shown, ImageSet) or _is_own(shown))
-
-
-def _label_tensor(images: ImageSet) -> Tensor:
-    with tf.device("CPU"):
-        return tf.constant(images.labels, tf.int32)
 
 
 def with_options(dataset: "tf.data.Dataset") -> "tf.data.Dataset":

@@ -1,10 +1,15 @@
 """Miniature copies of published data sets in their official layouts."""
 
 import gzip
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import scipy.io
 from PIL import Image
+
+from gsp_tf import data
+from gsp_tf.data.datasets import benchmarks, small_images
 
 CAR_FIELDS = ("relative_im_path", "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "test")
 SOP_HEADER = "image_id class_id super_class_id path"
@@ -174,3 +179,27 @@ def write_idx(path, array):
     """An array of bytes in the format of MNIST."""
     header = bytes((0, 0, 8, array.ndim)) + np.array(array.shape, ">i4").tobytes()
     path.write_bytes(gzip.compress(header + array.astype(np.uint8).tobytes()))
+
+
+class Miniature(NamedTuple):
+    load: Callable
+    write: Callable
+    counts: dict
+    source: tuple = ()  # a module, and the name of the source in it
+
+
+CARS = Miniature(
+    data.load_cars196, write_cars196, {"train": (10, 20), "test": (3, 6)}, (benchmarks, "_CARS196")
+)
+BIRDS = Miniature(data.load_cub200, write_cub200, CARS.counts, (benchmarks, "_CUB200"))
+PRODUCTS = Miniature(
+    data.load_sop, write_sop, {"train": (10, 20), "test": (3, 9)}, (benchmarks, "_SOP")
+)
+CLOTHES = Miniature(
+    data.load_in_shop, write_in_shop, {"train": (10, 20), "query": (3, 3), "gallery": (3, 6)}
+)
+TEN = Miniature(data.load_cifar10, write_cifar10, {"all": (10, 60)}, (small_images, "_TEN"))
+HUNDRED = Miniature(
+    data.load_cifar100, write_cifar100, {"all": (100, 300)}, (small_images, "_HUNDRED")
+)
+DIGITS = Miniature(data.load_mnist, write_mnist, {"all": (10, 30)}, (small_images, "_MNIST"))

@@ -1,27 +1,26 @@
 import numpy as np
 import pytest
-from miniatures import SUPER_NAMES, TEN_NAMES, cifar_record, write_cifar10, write_cifar100
+from miniatures import HUNDRED, SUPER_NAMES, TEN, TEN_NAMES, cifar_record
 
 from gsp_tf.data import load_cifar10, load_cifar100, load_cifar_collage
 
 BACKGROUND = {SUPER_NAMES[i] for i in (2, 9, 10, 17)}
-TEN, HUNDRED = {"all": (10, 60)}, {"all": (100, 300)}
 
 
 @pytest.fixture
 def ten(tmp_path):
-    write_cifar10(tmp_path)
+    TEN.write(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def hundred(tmp_path):
-    write_cifar100(tmp_path)
+    HUNDRED.write(tmp_path)
     return tmp_path
 
 
 def test_cifar10(ten):
-    images = load_cifar10(ten, counts=TEN)
+    images = load_cifar10(ten, counts=TEN.counts)
     assert images.class_names == tuple(TEN_NAMES)
     np.testing.assert_array_equal(images.labels, np.tile(np.arange(10), 6))
     assert images.images.shape == (60, 32, 32, 3)
@@ -29,7 +28,7 @@ def test_cifar10(ten):
 
 
 def test_cifar100_has_its_super_classes(hundred):
-    images = load_cifar100(hundred, counts=HUNDRED)
+    images = load_cifar100(hundred, counts=HUNDRED.counts)
     assert images.class_names[99] == "fine_99"
     assert images.groups == tuple(SUPER_NAMES * 5)
     np.testing.assert_array_equal(images.labels, np.tile(np.arange(100), 3))
@@ -46,17 +45,17 @@ def test_cifar100_has_its_super_classes(hundred):
 def test_broken_records(ten, content, message):
     (ten / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        load_cifar10(ten, counts=TEN)
+        load_cifar10(ten, counts=TEN.counts)
 
 
 def test_a_class_of_two_super_classes(hundred):
     (hundred / "cifar-100-binary" / "test.bin").write_bytes(cifar_record(1, 0))
     with pytest.raises(ValueError, match="100 classes occur in 101 pairs"):
-        load_cifar100(hundred, counts=HUNDRED)
+        load_cifar100(hundred, counts=HUNDRED.counts)
 
 
 def test_collage_splits(hundred):
-    sets = load_cifar_collage(hundred, counts=HUNDRED)
+    sets = load_cifar_collage(hundred, counts=HUNDRED.counts)
     assert list(sets) == ["train", "validation", "test"]
     for images, per_group in zip(sets.values(), (2, 1, 2), strict=True):
         assert set(images.background.groups) == BACKGROUND
@@ -84,4 +83,4 @@ def test_collages_of_other_super_classes(hundred):
     path = hundred / "cifar-100-binary" / "coarse_label_names.txt"
     path.write_text(path.read_text().replace("trees", "shrubs"))
     with pytest.raises(ValueError, match="Cifar Collage needs.*received.*'shrubs': 5"):
-        load_cifar_collage(hundred, counts=HUNDRED)
+        load_cifar_collage(hundred, counts=HUNDRED.counts)

@@ -1,28 +1,13 @@
 """The splits that recipes make of the published sets."""
 
 import pytest
-from miniatures import (
-    write_cars196,
-    write_cifar100,
-    write_cub200,
-    write_in_shop,
-    write_sop,
-)
+from miniatures import BIRDS, CARS, CLOTHES, HUNDRED, PRODUCTS
 
 from gsp_tf import data
 from gsp_tf.recipe import CollageRecipe, DataRecipe, ProtocolRecipe, Recipe
 from gsp_tf.runs import load_folds, load_splits
 
-HALVES = {
-    "cars196": (data.load_cars196, write_cars196, {"train": (10, 20), "test": (3, 6)}),
-    "cub200": (data.load_cub200, write_cub200, {"train": (10, 20), "test": (3, 6)}),
-    "sop": (data.load_sop, write_sop, {"train": (10, 20), "test": (3, 9)}),
-    "in_shop": (
-        data.load_in_shop,
-        write_in_shop,
-        {"train": (10, 20), "query": (3, 3), "gallery": (3, 6)},
-    ),
-}
+HALVES = {"cars196": CARS, "cub200": BIRDS, "sop": PRODUCTS, "in_shop": CLOTHES}
 
 
 def recipe(name, path, protocol="fractions", image_size=8, **arguments):
@@ -38,9 +23,8 @@ def num_classes(splits):
 
 @pytest.mark.parametrize("name", HALVES)
 def test_every_protocol_on_official_halves(tmp_path, published, name):
-    load, write, counts = HALVES[name]
-    published(load, counts)
-    write(tmp_path)
+    published(HALVES[name].load, HALVES[name].counts)
+    HALVES[name].write(tmp_path)
     conventional = load_splits(recipe(name, tmp_path, "conventional"))
     training, test = conventional.train.class_names, conventional.test.class_names
     assert len(training) == 10 and not set(training) & set(test)
@@ -74,8 +58,8 @@ def test_a_label_by_super_class_is_of_collages(name):
 
 
 def test_collages(tmp_path, published):
-    published(data.load_cifar_collage, {"all": (100, 300)})
-    write_cifar100(tmp_path)
+    published(data.load_cifar_collage, HUNDRED.counts)
+    HUNDRED.write(tmp_path)
 
     def collages(protocol="fractions", **arguments):
         return recipe("cifar_collage", tmp_path, protocol, 64, collage=CollageRecipe(**arguments))

@@ -2,21 +2,19 @@ import gzip
 
 import numpy as np
 import pytest
-from miniatures import write_idx, write_mnist
+from miniatures import DIGITS, write_idx
 
 from gsp_tf.data import load_mnist
-
-COUNTS = {"all": (10, 30)}
 
 
 @pytest.fixture
 def digits(tmp_path):
-    write_mnist(tmp_path)
+    DIGITS.write(tmp_path)
     return tmp_path
 
 
 def test_labels_and_pixels(digits):
-    images = load_mnist(digits, counts=COUNTS)
+    images = load_mnist(digits, counts=DIGITS.counts)
     assert images.class_names == tuple("0123456789")
     np.testing.assert_array_equal(images.labels, np.tile(np.arange(10), 3))
     assert images.image(23).shape == (28, 28, 1)
@@ -29,7 +27,7 @@ def test_a_truncated_archive(digits, kept):
     path = digits / "train-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(ValueError, match=r"train-images-idx3-ubyte\.gz is broken.*download"):
-        load_mnist(digits, counts=COUNTS)
+        load_mnist(digits, counts=DIGITS.counts)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +40,7 @@ def test_a_truncated_archive(digits, kept):
 def test_content_that_is_not_idx(digits, content):
     (digits / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(content))
     with pytest.raises(ValueError, match="not the header and content of an IDX file"):
-        load_mnist(digits, counts=COUNTS)
+        load_mnist(digits, counts=DIGITS.counts)
 
 
 @pytest.mark.parametrize(
@@ -52,4 +50,4 @@ def test_content_that_is_not_idx(digits, content):
 def test_images_and_labels_that_do_not_fit(digits, labels, message):
     write_idx(digits / "t10k-labels-idx1-ubyte.gz", labels)
     with pytest.raises(ValueError, match=message):
-        load_mnist(digits, counts=COUNTS)
+        load_mnist(digits, counts=DIGITS.counts)

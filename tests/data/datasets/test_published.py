@@ -3,51 +3,26 @@
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from miniatures import (
+    BIRDS,
     CAR_FIELDS,
+    CARS,
+    CLOTHES,
+    DIGITS,
+    HUNDRED,
+    PRODUCTS,
+    TEN,
     write_car_annotations,
     write_cars196,
-    write_cifar10,
-    write_cifar100,
     write_cub200,
     write_in_shop,
-    write_mnist,
-    write_sop,
 )
 
 from gsp_tf import data
-from gsp_tf.data.datasets import benchmarks, small_images
-
-
-class Miniature(NamedTuple):
-    load: Callable
-    write: Callable
-    counts: dict
-    source: tuple = ()  # a module, and the name of the source in it
-
-
-CARS = Miniature(
-    data.load_cars196, write_cars196, {"train": (10, 20), "test": (3, 6)}, (benchmarks, "_CARS196")
-)
-BIRDS = Miniature(data.load_cub200, write_cub200, CARS.counts, (benchmarks, "_CUB200"))
-PRODUCTS = Miniature(
-    data.load_sop, write_sop, {"train": (10, 20), "test": (3, 9)}, (benchmarks, "_SOP")
-)
-CLOTHES = Miniature(
-    data.load_in_shop, write_in_shop, {"train": (10, 20), "query": (3, 3), "gallery": (3, 6)}
-)
-TEN = Miniature(data.load_cifar10, write_cifar10, {"all": (10, 60)}, (small_images, "_TEN"))
-HUNDRED = Miniature(
-    data.load_cifar100, write_cifar100, {"all": (100, 300)}, (small_images, "_HUNDRED")
-)
-DIGITS = Miniature(data.load_mnist, write_mnist, {"all": (10, 30)}, (small_images, "_MNIST"))
-
 
 ITEMS = ["id_00000006", "id_00000002", "id_00000004"]
 KINDS = ["toaster", "bicycle", "toaster"]

@@ -1,3 +1,4 @@
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 
 from gsp_tf.data import (
     ArrayImages,
+    ClassBalancedSampler,
     FixedTripletSampler,
     NearestClassSampler,
     SuperClassSampler,
@@ -15,6 +17,8 @@ from gsp_tf.data import (
     sampled_dataset,
 )
 from gsp_tf.evaluation import nearest_neighbours
+
+LABELS = np.repeat(np.arange(4), 2)
 
 
 def in_any_order(sampler, count=9):
@@ -26,6 +30,90 @@ def in_any_order(sampler, count=9):
         assert batch.dtype == np.int64 and batch.shape == (sampler.batch_size,)
         np.testing.assert_array_equal(again, batch)
     return batches
+
+
+@settings(max_examples=50)
+@given(
+    counts=st.lists(st.integers(2, 6), min_size=2, max_size=12),
+    data=st.data(),
+    images_per_class=st.integers(1, 5),
+    seed=st.integers(0, 100),
+)
+def test_batches(counts, data, images_per_class, seed):
+    classes_per_batch = data.draw(st.integers(1, len(counts)))
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)) * 7, counts))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sampler = ClassBalancedSampler(labels, classes_per_batch, images_per_class, seed)
+    visits = np.zeros(len(counts), int)
+    for batch in in_any_order(sampler, 2 * len(counts)):
+        by_class = batch.reshape(classes_per_batch, images_per_class)
+        drawn = labels[by_class]
+        assert (drawn == drawn[:, :1]).all()
+        assert len(np.unique(drawn[:, 0])) == classes_per_batch
+        for label, members in zip(drawn[:, 0] // 7, by_class, strict=True):
+            visits[label] += 1
+            if counts[label] >= images_per_class:
+                assert len(set(members.tolist())) == images_per_class
+        assert visits.max() - visits.min() <= 2
+    assert (visits == 2 * classes_per_batch).all()
+
+
+def test_seed_changes_the_sequence():
+    labels = np.repeat(np.arange(10), 4)
+    first, second = (ClassBalancedSampler(labels, 5, 2, seed) for seed in (0, 1))
+    assert not np.array_equal(first.batch(0), second.batch(0))
+
+
+def test_single_images_are_refused_where_pairs_are_needed():
+    labels = [0, 0, 3, 5, 5, 9]
+    with pytest.raises(
+        ValueError, match=r"single one: 3, 9\. Drop these classes or set images_per_class"
+    ):
+        ClassBalancedSampler(labels, 2, 2, seed=0)
+    with pytest.raises(ValueError, match="single one: class 3, class 9. Drop"):
+        ClassBalancedSampler(labels, 2, 2, 0, class_names=[f"class {i}" for i in range(10)])
+    assert len(ClassBalancedSampler(labels, 4, 1, seed=0).batch(0)) == 4
+
+
+def test_a_negative_number_of_a_batch_is_refused_and_changes_nothing():
+    sampler = ClassBalancedSampler(LABELS, 2, 2, seed=3)
+    first = sampler.batch(0)
+    with pytest.raises(ValueError, match="number must not be negative, received -1"):
+        sampler.batch(-1)
+    np.testing.assert_array_equal(sampler.batch(0), first)
+
+
+def test_cycles_show_every_image_once_before_any_again():
+    """64 images in batches of 4 x 4: each pass of 4 batches shows every image once."""
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(8), 8))
+    sampler = ClassBalancedSampler(labels, 4, 4, seed=3, cycle_images=True)
+    passes = [np.concatenate([sampler.batch(4 * p + i) for i in range(4)]) for p in range(5)]
+    for shown in passes:
+        assert sorted(shown.tolist()) == list(range(64))
+    assert len({tuple(shown.tolist()) for shown in passes}) == 5
+    for number in (17, 0, 18):  # whatever was asked for before
+        again = ClassBalancedSampler(labels, 4, 4, seed=3, cycle_images=True).batch(number)
+        np.testing.assert_array_equal(sampler.batch(number), again)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 8, 2, 7), (4, 4, 9, 1000, 6)])
+def test_each_class_cycles_through_its_own_images(sizes):
+    labels = np.repeat(np.arange(5), sizes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sampler = ClassBalancedSampler(labels, 2, 4, seed=0, cycle_images=True)
+    shown = np.concatenate([sampler.batch(number) for number in range(60)])
+    for label, size in enumerate(sizes):
+        own = shown[labels[shown] == label]
+        for start in range(0, len(own), size):
+            part = own[start : start + size]
+            assert len(set(part.tolist())) == len(part)
+    for number in range(60):  # a large enough class has no image twice in a batch
+        batch = sampler.batch(number)
+        for label in set(labels[batch].tolist()):
+            own = batch[labels[batch] == label]
+            assert len(own) == 4 and (sizes[label] < 4 or len(set(own.tolist())) == 4)
 
 
 @settings(max_examples=30, deadline=None)
@@ -164,12 +252,15 @@ def test_batches_hold_what_the_sampler_says():
         np.testing.assert_array_equal(labels, images.labels[expected])
 
 
-LABELS = np.repeat(np.arange(4), 2)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: ClassBalancedSampler([0, 0, 1, 1], 3, 2, 0), "number of classes, 2; received 3"),
+        (lambda: ClassBalancedSampler([0, 0, 1, 1], 0, 2, 0), "classes_per_batch must be at least"),
+        (lambda: ClassBalancedSampler([0, 0, 1, 1], 2, 0, 0), "images_per_class must be at least"),
+        (lambda: ClassBalancedSampler([], 1, 1, 0), "non-empty vector of integers"),
+        (lambda: ClassBalancedSampler([[0, 1]], 1, 1, 0), "non-empty vector of integers"),
+        (lambda: ClassBalancedSampler([0.5, 1.5], 1, 1, 0), "non-empty vector of integers"),
         (lambda: SuperClassSampler(LABELS, list("aab"), 1, 1, 2, 0), "received 3 for labels from"),
         (lambda: SuperClassSampler(LABELS, list("aaab"), 1, 2, 2, 0), "fewer than .*=2 classes"),
         (

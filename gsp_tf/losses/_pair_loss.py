@@ -1,5 +1,6 @@
 """Bases of the losses over pairs."""
 
+import copy
 import operator
 import re
 from dataclasses import dataclass
@@ -219,6 +220,7 @@ class PairLoss(Guarded, keras.losses.Loss):
             pairs = pairs.measured(self._distance)
         if self.miner is not None:
             weights = self.miner(pairs)
+            pairs = copy.copy(pairs)  # with the distances that the miner has seen
             if isinstance(self.miner, TripletMiner):
                 pairs.is_triplet = self.miner.chosen(pairs)
             pairs.positives, pairs.negatives = map(ops.stop_gradient, weights)

@@ -38,7 +38,7 @@ def pairwise_distances(
         tensor `(..., a, b)`, float64 for float64 inputs, float32 otherwise.
 
     Raises:
-        ValueError: if the two last dimensions differ.
+        ValueError: if the two last dimensions differ, or are not two.
 
     Example:
         >>> import numpy as np
@@ -46,15 +46,16 @@ def pairwise_distances(
         >>> pairwise_distances(points).numpy().tolist()
         [[0.0, 5.0], [5.0, 0.0]]
     """
-    if y is None:
-        rows = ops.arange(ops.shape(x)[-2])
-        where = ops.logical_and(where, ops.not_equal(rows[:, None], rows))
-    x, y = at_least_float32(x, x if y is None else y)
-    if x.shape[-1] != y.shape[-1]:
+    is_alone = y is None
+    x, y = at_least_float32(x, x if is_alone else y)
+    if min(len(x.shape), len(y.shape)) < 2 or x.shape[-1] != y.shape[-1]:
         raise ValueError(
             "pairwise_distances needs x (..., a, D) and y (..., b, D) with the same D, "
             f"received shapes {tuple(x.shape)} and {tuple(y.shape)}."
         )
+    if is_alone:
+        rows = ops.arange(ops.shape(x)[-2])
+        where = ops.logical_and(where, ops.not_equal(rows[:, None], rows))
     unit = common_unit(x, y)
     x, y = x / unit, y / unit
     square_distances, square_norms = _expanded(x, y)

@@ -308,6 +308,14 @@ def test_weights_have_no_gradient():
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.parametrize("miner", [losses.HardNegativeMiner(), losses.TripletMarginMiner(0.5)])
+def test_pairs_that_are_mined_stay_as_they_are(miner):
+    pairs, loss = batch(9, 3, 3, 0), losses.MarginLoss(miner=miner)
+    before = [np.asarray(x) for x in (pairs.positives, pairs.negatives)]
+    assert float(loss.mined_loss(pairs)) == float(loss.mined_loss(pairs))
+    np.testing.assert_array_equal([pairs.positives, pairs.negatives], before)
+
+
 @settings(max_examples=examples(8))
 @given(rows=st.integers(8, 14), seed=st.integers(0, 1000))
 def test_a_common_count_is_that_of_the_anchor_with_most_positives(rows, seed):

@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 from keras import ops
 from local_maps import features_like
 
-from gsp_tf.layers import GeneralizedSumPooling
+from gsp_tf.layers import (
+    GeneralizedSumMaxPooling,
+    GeneralizedSumMeanPooling,
+    GeneralizedSumPooling,
+)
 from gsp_tf.ops import greedy_k_center
 
 
@@ -143,3 +147,26 @@ def test_adapt_of_many_features_is_bounded_and_seeded():
 def test_adapt_refuses(features, message):
     with pytest.raises(ValueError, match=message):
         GeneralizedSumPooling(num_prototypes=8).adapt(features)
+
+
+def test_the_sum_with_the_maximum_keeps_the_attributes():
+    features, arguments = features_like((2, 3, 4, 5)), {"return_attributes": True}
+    layer = GeneralizedSumMaxPooling(6, **arguments)
+    gsp = GeneralizedSumPooling(6, **arguments)
+    layer.adapt(features)
+    gsp.adapt(features)
+    (pooled, attributes), (expected, expected_attributes) = layer(features), gsp(features)
+    np.testing.assert_allclose(pooled, expected + features.max((1, 2)), rtol=1e-6)
+    np.testing.assert_array_equal(attributes, expected_attributes)
+
+
+def test_the_mean_is_the_power_mean_of_weighted_features():
+    features = np.abs(features_like((2, 3, 4, 5)))
+    layer = GeneralizedSumMeanPooling(6, p=2.5, return_attributes=True)
+    pooled, attributes = layer(features)
+    weights = np.asarray(layer.pooling_weights(features))
+    for row, channel in np.ndindex(2, 5):
+        values = (12 * weights[row] * features[row, ..., channel]).ravel().astype("float64")
+        expected = (sum(max(value, 1e-6) ** 2.5 for value in values) / 12) ** 0.4
+        assert float(pooled[row, channel]) == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(np.asarray(attributes).sum(1), 1, rtol=1e-5)

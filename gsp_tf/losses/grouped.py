@@ -88,7 +88,8 @@ class GroupedLoss(LossLayer):
     `BinomialDevianceLoss` and `ClassMarginLoss` gives that of eq. 14.
 
     All groups share a loss without weights. A loss with weights is copied, so that every group
-    learns its own weights, as the authors do with the boundaries of the margin-based loss.
+    learns its own weights, as the authors do with the boundaries of the margin-based loss. Copies
+    of a loss with a seed have other seeds, and so other draws.
 
     Args:
         loss: any pair loss, or any loss layer.
@@ -178,7 +179,22 @@ def _one_per_group(loss, num_groups):
         return [loss] * num_groups
     config = loss.get_config()
     copies = (
-        type(loss).from_config({**config, "name": f"{loss.name}_{group}"})
+        type(loss).from_config(_reseeded(config, group) | {"name": f"{loss.name}_{group}"})
         for group in range(1, num_groups)
     )
     return [loss, *copies]
+
+
+def _reseeded(config, group):
+    """A config whose seeds, those within it too, are others than those of the other groups."""
+    if isinstance(config, (list, tuple)):
+        return type(config)(_reseeded(x, group) for x in config)
+    if not isinstance(config, dict):
+        return config
+    # PyTorch would draw with the next seed what it draws with this one a step later.
+    return {
+        name: (value + group * 2**20) % 2**32
+        if name == "seed" and value is not None
+        else _reseeded(value, group)
+        for name, value in config.items()
+    }

@@ -5,12 +5,15 @@ from gradients import EAGERLY, value_and_gradient, value_and_gradients
 from loss_examples import PAIR_LOSSES, with_weights
 
 from gsp_tf.losses import (
+    ArcFaceLoss,
     ClassMarginLoss,
     ContrastiveLoss,
     CosineContrastiveLoss,
     CrossBatchMemory,
+    DistanceWeightedMiner,
     GroupDiversityLoss,
     GroupedLoss,
+    PartialFC,
     ProxyNCALoss,
 )
 from gsp_tf.training import MetricLearner
@@ -62,6 +65,18 @@ def test_copies_start_apart():
     loss.build((None,), (None, 6))
     first, second = loss.trainable_weights
     assert first.shape == second.shape == (4, 3) and not np.array_equal(first, second)
+
+
+def test_copies_draw_for_themselves_whatever_the_seed():
+    mined = ContrastiveLoss(miner=DistanceWeightedMiner(seed=1))
+    for inner, seed_of in (
+        (PartialFC(ArcFaceLoss(4), seed=2**32 - 1), lambda loss: loss.seed),
+        (CrossBatchMemory(mined, 9), lambda loss: loss.loss.miner.seed),
+    ):
+        loss = GroupedLoss(inner, 3)
+        again = GroupedLoss.from_config(loss.get_config())
+        seeds = [[seed_of(part) for part in x.group_losses] for x in (loss, again)]
+        assert seeds[0] == seeds[1] and seeds[0][0] == seed_of(inner) and len(set(seeds[0])) == 3
 
 
 def test_evaluation_leaves_the_memories():

@@ -9,7 +9,7 @@ from keras import ops
 from gsp_tf._arguments import check_at_least, check_sizes
 from gsp_tf._backend import softplus
 from gsp_tf._config import constructor_config
-from gsp_tf._numerics import at_least_float32, scaled_back, scaled_down
+from gsp_tf._numerics import at_least_float32, average_weights, scaled_back, scaled_down
 from gsp_tf._typing import Tensor
 from gsp_tf.layers._local_features import (
     DataFormat,
@@ -179,15 +179,9 @@ class CodedResidualTransform(LocalFeatureLayer):
     def _residuals(self, features, mask):
         """Weighted residuals `(B, K, C)` of a set, divided by a unit, and the unit `(B, 1, 1)`."""
         features, prototypes = at_least_float32(features, self.prototypes)
-        weights = softplus(self._correlations(features))
+        average = ops.expand_dims(average_weights(features, mask), -1)
+        weights = average * softplus(self._correlations(features))
         features, unit = scaled_down(features, axis=(1, 2), limit=1.0)
-        if mask is None:
-            count = ops.cast(ops.shape(features)[1], features.dtype)
-        else:
-            mask = ops.expand_dims(ops.cast(mask, features.dtype), -1)
-            count = ops.maximum(ops.sum(mask, axis=1, keepdims=True), 1)
-            weights = weights * mask
-        weights = weights / count
         totals = ops.expand_dims(ops.sum(weights, axis=1), -1)
         return ops.einsum("bnk,bnc->bkc", weights, features) - totals * (prototypes / unit), unit
 

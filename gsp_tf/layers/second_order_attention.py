@@ -8,7 +8,13 @@ import numpy as np
 from keras import ops
 
 from gsp_tf._arguments import check_sizes
-from gsp_tf._numerics import at_least_float32, masked_softmax, scaled_back, scaled_down
+from gsp_tf._numerics import (
+    at_least_float32,
+    average_weights,
+    masked_softmax,
+    scaled_back,
+    scaled_down,
+)
 from gsp_tf._typing import Tensor
 from gsp_tf.layers._local_features import (
     DataFormat,
@@ -119,7 +125,7 @@ class SecondOrderAttention(LocalFeatureLayer):
         if position is not None:
             return at_positions(attention[:, _index(position, positions)], positions)
         # All rows count equally, except those that the mask leaves out.
-        rows = masked_softmax(ops.zeros_like(attention[..., 0]), mask)
+        rows = average_weights(attention, mask)
         return at_positions(ops.einsum("bi,bij->bj", rows, attention), positions)
 
     def compute_output_shape(self, input_shape):

@@ -6,7 +6,7 @@ from keras import ops
 
 from gsp_tf._arguments import check_transport
 from gsp_tf._backend import after, custom_gradient, rounded
-from gsp_tf._numerics import at_least_float32, relative_rounding, softmax
+from gsp_tf._numerics import at_least_float32, relative_rounding, safe_sqrt, softmax
 from gsp_tf._typing import Solver, Tensor
 from gsp_tf.ops.normalization import lipschitz_normalize
 from gsp_tf.ops.transport import presence, taken_and_left, through_solution
@@ -133,9 +133,7 @@ def attribute_maps(
         features, prototypes, transport_ratio, entropy_smoothing, solver, mask
     )[2]
     features, prototypes = at_least_float32(features, prototypes)
-    square_costs = _squares(features, lipschitz_normalize(prototypes))[-1]
-    coincident = square_costs == 0
-    cost = ops.where(coincident, 0.0, ops.sqrt(ops.where(coincident, 1.0, square_costs)))
+    cost = safe_sqrt(_squares(features, lipschitz_normalize(prototypes))[-1])
     return ops.expand_dims(weights, -1) * softmax(rounded(-entropy_smoothing * cost))
 
 

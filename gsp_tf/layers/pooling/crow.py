@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from gsp_tf._numerics import safe_sqrt
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.pooling._base import WeightedPooling, as_distribution
 from gsp_tf.ops import l2_normalize
@@ -45,7 +46,5 @@ class CrowPooling(WeightedPooling):
 
 def _strength(features):
     """Weights S `(B, n)` of the positions of a non-negative set `(B, n, C)`."""
-    strength = l2_normalize(ops.sum(features, axis=-1))
     # The root has no finite gradient at 0, but there it multiplies 0.
-    is_zero = strength == 0
-    return ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, strength)))
+    return safe_sqrt(l2_normalize(ops.sum(features, axis=-1)))

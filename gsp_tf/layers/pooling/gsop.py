@@ -6,7 +6,7 @@ import keras
 from keras import backend, ops
 
 from gsp_tf._arguments import check_sizes
-from gsp_tf._numerics import at_least_float32, masked_softmax, scaled_down
+from gsp_tf._numerics import at_least_float32, average_weights, scaled_down
 from gsp_tf.layers._local_features import DataFormat, with_finite_variance
 from gsp_tf.layers.pooling._base import LocalFeaturePooling
 
@@ -88,7 +88,7 @@ class GSoPPooling(LocalFeaturePooling):
         reduced, features = at_least_float32(ops.relu(reduced), features)
         # The gates are saturated long before a covariance overflows.
         reduced, _ = scaled_down(reduced, axis=(1, 2))
-        shares = ops.expand_dims(masked_softmax(ops.zeros_like(features[..., 0]), mask), -1)
+        shares = ops.expand_dims(average_weights(features, mask), -1)
         centred = reduced - ops.sum(shares * reduced, axis=1, keepdims=True)
         covariance = ops.matmul(ops.swapaxes(shares * centred, -1, -2), centred)
         rows = self.row_convolution(self.row_normalization(covariance, training=training))

@@ -7,7 +7,7 @@ model with layers, losses or optimizers of this library.
 
 from typing import TYPE_CHECKING
 
-from gsp_tf._lazy import import_lazily, load_with_keras
+from gsp_tf._lazy import import_lazily, load_with_faiss, load_with_keras
 from gsp_tf._version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -48,3 +48,4 @@ __all__ = [
 
 import_lazily(__name__)
 load_with_keras()
+load_with_faiss()

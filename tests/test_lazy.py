@@ -1,4 +1,6 @@
+import functools
 import importlib
+import os
 import pkgutil
 import subprocess
 import sys
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 import gsp_tf
-from gsp_tf._lazy import _origins, _registered_names
+from gsp_tf._lazy import _CORETYPE, _KERNELS, _origins, _registered_names
 
 PACKAGES = ("data", "evaluation", "export", "runs", "search", "visual")
 
@@ -79,3 +81,31 @@ def test_keras_finds_every_class_that_is_registered():
             registered |= {keras.saving.get_registered_name(of) for of in classes}
     ours = {name for name in registered if name.startswith("gsp_tf>")}
     assert ours <= _registered_names()
+
+
+KERNELS = """
+import os
+import gsp_tf
+import faiss
+from threadpoolctl import threadpool_info
+
+kernels = {
+    library["filepath"]: library["architecture"]
+    for library in threadpool_info()
+    if library["internal_api"] == "openblas"
+}
+of_faiss = [name for path, name in kernels.items() if "faiss" in path]
+of_numpy = [name for path, name in kernels.items() if "numpy" in path]
+print(*of_faiss, *of_numpy, os.environ.get("OPENBLAS_CORETYPE"))
+"""
+
+
+def test_faiss_computes_with_kernels_for_this_processor():
+    known = {"Cooperlake": "SkylakeX", "SapphireRapids": "SkylakeX"}
+    environment = {name: value for name, value in os.environ.items() if name != _CORETYPE}
+    run = functools.partial(subprocess.check_output, [sys.executable, "-c", KERNELS], text=True)
+    of_faiss, of_numpy, left = run(env=environment).split()
+    assert left == "None"  # processes that it starts choose their own
+    if known.get(of_numpy, of_numpy) in _KERNELS:
+        assert of_faiss == known.get(of_numpy, of_numpy)
+    assert run(env=environment | {_CORETYPE: "Haswell"}).split() == ["Haswell"] * 3

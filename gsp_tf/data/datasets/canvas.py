@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gsp_tf._arguments import check_at_least, checked_seed
+from gsp_tf._arguments import check_sizes, checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.datasets.collage import check_tiles, check_uint8, stitched
@@ -58,7 +58,7 @@ class CanvasImages(ImageSet):
             )
         if len(tiles) == 0:
             raise ValueError("tiles must hold at least one image; received none.")
-        check_at_least(1, side=side)
+        check_sizes(side=side)
         if not 0 < share <= 1:
             raise ValueError(f"share must lie in (0, 1]; received {share}.")
         super().__init__(images.labels, images.class_names, images.groups, images.channels)

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from gsp_tf._arguments import check_at_least, checked_seed
+from gsp_tf._arguments import check_sizes, checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet, checked_indices
@@ -52,7 +52,7 @@ class CollageImages(ImageSet):
             )
         if len(background) == 0:
             raise ValueError("the background must hold at least one image; received none.")
-        check_at_least(1, grid=grid)
+        check_sizes(grid=grid)
         super().__init__(
             foreground.labels, foreground.class_names, foreground.groups, foreground.channels
         )

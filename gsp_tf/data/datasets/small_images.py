@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from PIL import Image
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_sizes
 from gsp_tf._typing import PathLike
 from gsp_tf.data.datasets._official import Counts, Remote, Source, download_file
 from gsp_tf.data.datasets.collage import CollageImages, labelled_collages
@@ -281,7 +281,7 @@ def load_omniglot(
         FileNotFoundError: no Omniglot zip file in nowhere. Download images_background.zip...
     """
     counts = _OMNIGLOT_COUNTS if counts is None else counts
-    check_at_least(1, size=size)
+    check_sizes(size=size)
     for remote in _OMNIGLOT_REMOTES if download else ():
         download_file(remote, path)
     drawings: dict[tuple[str, str], np.ndarray] = {}

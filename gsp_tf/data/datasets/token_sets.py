@@ -1,10 +1,11 @@
 """Synthetic data without images: sets of tokens, some from the class, the rest clutter."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from gsp_tf._arguments import check_at_least, checked_seed
+from gsp_tf._arguments import check_at_least, check_sizes, checked_seed
 
 
 def synthetic_token_sets(
@@ -38,7 +39,8 @@ def synthetic_token_sets(
         `N = num_classes * samples_per_class`.
 
     Raises:
-        ValueError: If a count is below 1, `set_size` below 2, or the deviation negative.
+        ValueError: If a count is below 1, `set_size` below 2, or the deviation negative, or if the
+            mean is not finite.
 
     Example:
         >>> tokens, labels = synthetic_token_sets(1, num_classes=2, set_size=6)
@@ -47,13 +49,14 @@ def synthetic_token_sets(
         >>> bool(np.isin(tokens[1], [0, 1, 2, 3, 8, 9, 10, 11]).all())
         True
     """
-    check_at_least(1, samples_per_class=samples_per_class, num_classes=num_classes)
-    check_at_least(1, tokens_per_class=tokens_per_class, num_background=num_background)
+    check_sizes(samples_per_class=samples_per_class, num_classes=num_classes)
+    check_sizes(tokens_per_class=tokens_per_class, num_background=num_background)
+    check_sizes(set_size=set_size)
     check_at_least(2, set_size=set_size)  # a token of each kind
     mean, deviation = background_share
-    if deviation < 0:
+    if not (math.isfinite(mean) and deviation >= 0):
         raise ValueError(
-            "background_share is a mean and a deviation of at least 0; "
+            "background_share is a finite mean and a deviation of at least 0; "
             f"received {background_share}."
         )
     for part in np.ravel(seed).tolist():

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from gsp_tf._arguments import check_at_least, checked_seed
+from gsp_tf._arguments import check_at_least, check_sizes, checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images._jpeg import Window
 from gsp_tf.data.images.image_set import ArrayImages, ImageSet, checked_indices
 from gsp_tf.data.pipeline.samplers import ClassBalancedSampler, Sampler, ShuffledSampler
-from gsp_tf.data.pipeline.view import TrainingView, central_window, check_sizes, resize_window
+from gsp_tf.data.pipeline.view import TrainingView, central_window, check_view, resize_window
 
 AT_ONCE = os.cpu_count()
 """Images that a pipeline prepares at the same time; `AUTOTUNE` without its thread ends at 16."""
@@ -241,8 +241,8 @@ def evaluation_dataset(
         >>> [batch.shape for batch, _ in evaluation_dataset(images, 4, batch_size=2)]
         [TensorShape([2, 4, 4, 1]), TensorShape([1, 4, 4, 1])]
     """
-    check_sizes(image_size, resize)
-    check_at_least(1, batch_size=batch_size)
+    check_view(image_size, resize)
+    check_sizes(batch_size=batch_size)
     with tf.device("CPU"):
         labels = tf.constant(images.labels, tf.int32)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gsp_tf._arguments import check_at_least, checked_seed, integers
+from gsp_tf._arguments import check_at_least, check_sizes, checked_seed, integers
 from gsp_tf._console import counted, listed
 
 
@@ -119,7 +119,7 @@ class ClassBalancedSampler(Sampler):
         cycle_images: bool = False,
     ):
         labels = _label_vector(labels)
-        check_at_least(1, classes_per_batch=classes_per_batch, images_per_class=images_per_class)
+        check_sizes(classes_per_batch=classes_per_batch, images_per_class=images_per_class)
         classes, counts = np.unique(labels, return_counts=True)
         if classes_per_batch > len(classes):
             raise ValueError(
@@ -264,8 +264,7 @@ class SuperClassSampler(ClassBalancedSampler):
         class_names: Sequence[str] | None = None,
         cycle_images: bool = False,
     ):
-        check_at_least(
-            1,
+        check_sizes(
             super_classes_per_batch=super_classes_per_batch,
             classes_per_super_class=classes_per_super_class,
             batches_per_choice=batches_per_choice,
@@ -374,7 +373,7 @@ class NearestClassSampler(ClassBalancedSampler):
                 f"min_distance needs distances of the shape of the neighbours, {neighbours.shape}; "
                 f"received {None if distances is None else np.shape(distances)}."
             )
-        check_at_least(1, num_nearest=num_nearest)
+        check_sizes(num_nearest=num_nearest)
         self.num_nearest = num_nearest
         classes, numbers = np.unique(labels, return_inverse=True)
         own, theirs = np.broadcast_arrays(numbers[:, None], numbers[np.maximum(neighbours, 0)])
@@ -493,7 +492,7 @@ class WeightedSampler(Sampler):
                 f"shape {weights.shape} from {weights.min(initial=np.inf)} to "
                 f"{weights.max(initial=-np.inf)}."
             )
-        check_at_least(1, batch_size=batch_size)
+        check_sizes(batch_size=batch_size)
         super().__init__(batch_size, seed)
         self._shares = weights / weights.sum()
 

@@ -72,7 +72,7 @@ def _mirrored(image, is_mirrored):
     return tf.cond(is_mirrored, lambda: tf.reverse(image, [1]), lambda: image)
 
 
-def check_sizes(image_size: int, resize: int | None) -> None:
+def check_view(image_size: int, resize: int | None) -> None:
     """Refuses sizes that no window has."""
     if not isinstance(image_size, numbers.Integral) or image_size < 1:
         raise ValueError(
@@ -122,7 +122,7 @@ class TrainingView:
     augmentation: Sequence[keras.layers.Layer] = ()
 
     def __post_init__(self):
-        check_sizes(self.image_size, self.resize)
+        check_view(self.image_size, self.resize)
         if not 0 < self.min_crop_area <= 1:
             raise ValueError(f"min_crop_area must lie in (0, 1]; received {self.min_crop_area}.")
         changes = _Augmentation(self.augmentation) if self.augmentation else None

@@ -101,8 +101,9 @@ def test_canvases_refuse():
         CanvasImages(OBJECTS, colour, 20, 0.4)
     with pytest.raises(ValueError, match="at least one image"):
         CanvasImages(OBJECTS, ArrayImages(TILES.images[:0], [], ["a"]), 20, 0.4)
-    with pytest.raises(ValueError, match="side must be at least 1, received 0"):
-        CanvasImages(OBJECTS, TILES, 0, 0.4)
+    for side in (0, 8.5):
+        with pytest.raises(ValueError, match=f"side must be an integer .* 1, received {side}"):
+            CanvasImages(OBJECTS, TILES, side, 0.4)
     for share in (0, 1.2):
         with pytest.raises(ValueError, match=rf"share must lie in \(0, 1\]; received {share}"):
             CanvasImages(OBJECTS, TILES, 20, share)

@@ -91,8 +91,9 @@ def test_collages_refuse():
         CollageImages(tiles, ArrayImages(np.zeros((1, 4, 4, 1), np.uint8), [0], ["a"]))
     with pytest.raises(ValueError, match="at least one image"):
         CollageImages(tiles, ArrayImages(np.zeros((0, 3, 3, 1), np.uint8), [], ["a"]))
-    with pytest.raises(ValueError, match="grid must be at least 1, received 0"):
-        CollageImages(tiles, tiles, grid=0)
+    for grid in (0, 1.5):
+        with pytest.raises(ValueError, match=f"grid must be an integer .* 1, received {grid}"):
+            CollageImages(tiles, tiles, grid)
 
 
 @pytest.mark.parametrize("background_groups", [None, ["g3", "g7"]])

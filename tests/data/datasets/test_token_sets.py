@@ -44,8 +44,9 @@ def test_the_seed_fixes_the_draws():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"samples_per_class": 0}, "samples_per_class must be at least 1, received 0"),
+        ({"samples_per_class": 0}, "samples_per_class must be an integer of at least 1"),
         ({"set_size": 1}, "set_size must be at least 2, received 1"),
+        ({"background_share": (np.nan, 0.1)}, "a finite mean and a deviation"),
         ({"background_share": (0.5, -0.1)}, r"deviation of at least 0; received \(0.5, -0.1\)"),
     ],
 )

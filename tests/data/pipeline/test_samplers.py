@@ -256,8 +256,8 @@ def test_batches_hold_what_the_sampler_says():
     ("make", "message"),
     [
         (lambda: ClassBalancedSampler([0, 0, 1, 1], 3, 2, 0), "number of classes, 2; received 3"),
-        (lambda: ClassBalancedSampler([0, 0, 1, 1], 0, 2, 0), "classes_per_batch must be at least"),
-        (lambda: ClassBalancedSampler([0, 0, 1, 1], 2, 0, 0), "images_per_class must be at least"),
+        (lambda: ClassBalancedSampler([0, 0, 1, 1], 0, 2, 0), "classes_per_batch must be an int"),
+        (lambda: ClassBalancedSampler([0, 0, 1, 1], 2, 1.5, 0), "images_per_class .* received 1.5"),
         (lambda: ClassBalancedSampler([], 1, 1, 0), "non-empty vector of integers"),
         (lambda: ClassBalancedSampler([[0, 1]], 1, 1, 0), "non-empty vector of integers"),
         (lambda: ClassBalancedSampler([0.5, 1.5], 1, 1, 0), "non-empty vector of integers"),

@@ -129,6 +129,7 @@ class Training:
         """Continue from the checkpoint in the folder."""
         self.start_epoch = epoch_of(self.folder.checkpoint_path)
         self._check_same_training_images()
+        self.folder.history()  # a damaged one is refused before anything is written
         # The status comes first: a process killed here leaves a run that is not finished.
         self.folder.update_metrics(without=RESULTS, status="running")
         self.folder.write_recipe(self.recipe)
@@ -148,6 +149,12 @@ class Training:
 
     def _check_same_training_images(self):
         metrics, images = self.folder.metrics(), self.splits.train
+        if "train_classes" not in metrics:
+            raise ValueError(
+                f"{self.folder.metrics_path} does not say which images {self.folder.path} began "
+                "with, so that its training cannot continue. Restore a copy of the file, or begin "
+                "another run with the recipe."
+            )
         began_with = metrics["train_classes"], metrics["num_train_images"]
         if began_with != (fingerprint(images), len(images)):
             raise ValueError(

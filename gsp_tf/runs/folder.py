@@ -221,7 +221,7 @@ class RunFolder:
             return f"The model is kept: free some space, then evaluate it with {command}"
         # The runs of an ensemble are in folders of their own.
         runs = [RunFolder(path.parent) for path in self.path.rglob(self.recipe_path.name)]
-        epochs = sum(run._epochs_kept() for run in runs)
+        epochs = sum(run.epochs_kept() for run in runs)
         if epochs:
             kept = counted(epochs, "epoch")
             return (
@@ -229,7 +229,7 @@ class RunFolder:
             )
         return f"No epoch of training is kept: free some space, then begin again with {command}"
 
-    def _epochs_kept(self):
+    def epochs_kept(self) -> int:
         """The epochs after which training continues if it is stopped now."""
         from gsp_tf.training import epoch_of  # here, as in `learner`
 

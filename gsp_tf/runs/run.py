@@ -328,7 +328,7 @@ def _with_changes(recipe, changes, folder):
     training = dataclasses.replace(recipe.training, **changes)
     if training == recipe.training:
         return recipe
-    trained = len(folder.history().get("loss", ()))
+    trained = folder.epochs_kept()  # whose history may be lost
     if training.epochs <= trained:
         raise ValueError(
             f"{folder.path} has {trained} epochs of training behind it: training.epochs must be "

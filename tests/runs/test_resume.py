@@ -223,6 +223,13 @@ def test_a_history_without_a_checkpoint_is_not_thrown_away(stopped, capsys):
     assert len(stopped.history()["loss"]) == 1
 
 
+def test_without_its_metrics_a_training_does_not_continue(stopped, capsys):
+    stopped.metrics_path.unlink()
+    assert run("train", "--resume", stopped.path) == 1
+    assert "does not say which images" in capsys.readouterr().err
+    assert not stopped.metrics_path.exists() and len(stopped.history()["loss"]) == 1
+
+
 def _interrupt(*arguments, **keywords):
     raise KeyboardInterrupt
 
@@ -282,6 +289,22 @@ def test_epochs_that_change_nothing_are_refused(
     assert folder.recipe().training.epochs == 4
     assert run(*resume, "--training.epochs", "3", "--training.patience", "null") == 0
     assert folder.metrics()["epochs"] == 3 and folder.recipe().training.patience is None
+
+
+def test_more_epochs_are_trained_after_a_lost_history(
+    trained, tmp_path, capsys, monkeypatch, without_tracing
+):
+    monkeypatch.setattr(Run, "show", lambda self: None)
+    folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
+    epochs, resume = folder.metrics()["epochs"], ["train", "--resume", folder.path]
+    before = folder.metrics()
+    folder.history_path.write_text("damaged")
+    assert run(*resume, "--training.epochs", epochs + 1) == 1
+    assert "history.csv is damaged" in capsys.readouterr().err and folder.metrics() == before
+    folder.history_path.unlink()
+    assert run(*resume, "--training.epochs", epochs + 1) == 0
+    loss = folder.history()["loss"]
+    assert len(loss) == folder.metrics()["epochs"] == epochs + 1 and np.isfinite(loss[-1])
 
 
 @pytest.mark.parametrize("file", ["metrics.json", "recipe.yaml"])

@@ -10,3 +10,11 @@ def clusters(count, seed=0, dim=8):
     centres = np.random.default_rng(9).normal(size=(10, dim))
     embeddings = centres[labels] + 0.8 * rng.normal(size=(count, dim))
     return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True), labels
+
+
+def around_centres(num_classes, size=8, dim=6, spread=0.5, seed=0):
+    """Embeddings around the centre of each of the classes, all of one size, and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(num_classes * size) // size
+    centres = rng.normal(size=(num_classes, dim))
+    return centres[labels] + spread * rng.normal(size=(len(labels), dim)), labels

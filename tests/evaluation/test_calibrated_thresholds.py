@@ -1,19 +1,13 @@
 import numpy as np
 import pytest
+from clusters import around_centres
 from scipy.spatial.distance import pdist
 
 from gsp_tf.evaluation import PairDistances, calibrate_thresholds
 
 
-def samples(num_classes, size=8, dim=6, spread=0.5, seed=0):
-    rng = np.random.default_rng(seed)
-    labels = np.arange(num_classes * size) // size
-    centres = rng.normal(size=(num_classes, dim))
-    return centres[labels] + spread * rng.normal(size=(len(labels), dim)), labels
-
-
 def test_thresholds_and_rates():
-    embeddings, labels = samples(25)
+    embeddings, labels = around_centres(25)
     distances = pdist(embeddings.astype(np.float32).astype(float))
     i, j = np.triu_indices(len(labels), 1)
     same = labels[i] == labels[j]
@@ -35,9 +29,9 @@ def test_thresholds_and_rates():
 
 def test_other_classes_have_about_the_rate_and_it_lies_in_the_interval():
     # The rate at the threshold, on many classes that were not calibrated on.
-    others = PairDistances(*samples(400, seed=1))
+    others = PairDistances(*around_centres(400, seed=1))
     found = [
-        calibrate_thresholds(PairDistances(*samples(30, seed=seed)), 0.02, num_resamples=100)
+        calibrate_thresholds(PairDistances(*around_centres(30, seed=seed)), 0.02, num_resamples=100)
         for seed in range(2, 14)
     ]
     rates = [others.at_threshold(f.match.distance.value).false_match_rate for f in found]
@@ -50,13 +44,13 @@ def test_other_classes_have_about_the_rate_and_it_lies_in_the_interval():
 
 
 def test_too_few_classes_have_no_interval():
-    two = calibrate_thresholds(PairDistances(*samples(2, size=30)), 0.05, base_rate=0.1)
+    two = calibrate_thresholds(PairDistances(*around_centres(2, size=30)), 0.05, base_rate=0.1)
     assert two.match.false_match_rate.value == pytest.approx(0.05, abs=0.01)
     for found in (two.precision, *vars(two.match).values(), *vars(two.unknown).values()):
         assert np.isfinite(found.value) and np.isnan(found[1:]).all()
     assert str(two.precision).endswith(" [unknown]")
     # Classes of one image make false matches, and no true ones.
-    embeddings, labels = samples(12, size=4)
+    embeddings, labels = around_centres(12, size=4)
     labels = np.where(labels > 3, labels + 100 * np.arange(48), labels)
     found = calibrate_thresholds(PairDistances(embeddings, labels), 0.05, 0.4, 0.1, 50).match
     assert found.distance.low < found.distance.high
@@ -64,7 +58,7 @@ def test_too_few_classes_have_no_interval():
 
 
 def test_names_the_classes_over_the_rate():
-    embeddings, labels = samples(40)
+    embeddings, labels = around_centres(40)
     # Class 3 lies among all others; class 5 is one image in the middle.
     embeddings[labels == 3] *= 0.2
     kept = (labels != 5) | (np.arange(len(labels)) == 40)
@@ -86,7 +80,7 @@ def test_names_the_classes_over_the_rate():
 )
 def test_a_rate_that_the_pairs_cannot_measure_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        calibrate_thresholds(PairDistances(*samples(10)), *arguments)
+        calibrate_thresholds(PairDistances(*around_centres(10)), *arguments)
 
 
 def test_ties_at_the_smallest_distance_are_refused():

@@ -1,18 +1,12 @@
 import numpy as np
 import pytest
+from clusters import around_centres
 
 from gsp_tf.evaluation import grouped_recall, retrieval_metrics
 
 
-def samples(num_classes=90):
-    rng = np.random.default_rng(0)
-    labels = np.arange(10 * num_classes) // 10
-    centres = rng.normal(size=(num_classes, 6))
-    return centres[labels] + 0.8 * rng.normal(size=(len(labels), 6)), labels
-
-
 def test_does_not_depend_on_the_number_of_classes():
-    embeddings, labels = samples()
+    embeddings, labels = around_centres(90, 10, spread=0.8)
     plain, grouped = [], []
     for of in (labels < 30, labels >= 0):
         plain.append(retrieval_metrics(embeddings[of], labels[of])["recall_at_1"])
@@ -22,7 +16,7 @@ def test_does_not_depend_on_the_number_of_classes():
 
 
 def test_is_the_mean_over_groups_with_positives():
-    embeddings, labels = samples(4)
+    embeddings, labels = around_centres(4, 10, spread=0.8)
     found = grouped_recall(embeddings, labels, 4, recall_at=(1, 3), num_resamples=5)
     expected = retrieval_metrics(embeddings, labels, recall_at=(1, 3))
     assert [found[f"grouped_recall_at_{k}"].value for k in (1, 3)] == pytest.approx(
@@ -35,7 +29,7 @@ def test_is_the_mean_over_groups_with_positives():
 
 
 def test_bad_sizes_of_groups_are_refused():
-    embeddings, labels = samples(9)
+    embeddings, labels = around_centres(9, 10, spread=0.8)
     for size in (0, 1, 10):
         with pytest.raises(ValueError, match=f"at least 2 and at most 9, .* received {size}"):
             grouped_recall(embeddings, labels, size)

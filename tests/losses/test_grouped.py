@@ -70,7 +70,7 @@ def test_copies_start_apart():
 def test_copies_draw_for_themselves_whatever_the_seed():
     mined = ContrastiveLoss(miner=DistanceWeightedMiner(seed=1))
     for inner, seed_of in (
-        (PartialFC(ArcFaceLoss(4), seed=2**32 - 1), lambda loss: loss.seed),
+        (PartialFC(ArcFaceLoss(4), seed=2**31 - 1), lambda loss: loss.seed),
         (CrossBatchMemory(mined, 9), lambda loss: loss.loss.miner.seed),
     ):
         loss = GroupedLoss(inner, 3)

@@ -191,8 +191,8 @@ def _reseeded(config, group):
         return type(config)(_reseeded(x, group) for x in config)
     if not isinstance(config, dict):
         return config
-    # PyTorch would draw with the next seed what it draws with this one a step later, and takes seeds
-    # of an int32.
+    # PyTorch would draw with the next seed what it draws with this one a step later. Its seeds are
+    # int32.
     return {
         name: (value + group * 2**20) % 2**31
         if name == "seed" and value is not None

@@ -19,8 +19,9 @@ _TURNED = (
     r"|\x01\x12\x00\x04\x00\x00\x00\x01\x00\x00\x00[\x02-\x08]"
     r"|tiff:Orientation)"
 )
-# The frame: of 1 or 3 channels of 8 bits, baseline or progressive. EXIF is before it.
-_FRAME = r"\xff[\xc0-\xc2]\x00[\x0b\x11]\x08"
+# The frame, which EXIF is before: its length, 8 bits, height, width, and 1 or 3 channels, without
+# its marker: a pattern takes numbers above 127 for characters of UTF-8.
+_FRAME = r"(?:\x00\x0b\x08\C{4}\x01|\x00\x11\x08\C{4}\x03)"
 _HEADER, _LONG_HEADER = 2**14, 2**22  # bytes in which the frame mostly, or always, begins
 _RATIOS = (1, 2, 4, 8)
 _LUMA = (19595, 38470, 7471)  # weights, times 2**16

@@ -66,6 +66,14 @@ def test_turned_images_are_left_to_pillow(photograph, orientation):
             assert is_upright_jpeg(contents) == (not turned)
 
 
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_only_what_is_before_the_frame_turns_an_image(photograph, mode):
+    upright = encoded(photograph.convert(mode))
+    later = upright[:-2] + bytes(2**14) + big_endian_exif(6, False) + upright[-2:]
+    assert ORIENTATION not in Image.open(io.BytesIO(later)).getexif()
+    assert is_upright_jpeg(later)
+
+
 def test_other_files_are_left_to_pillow(photograph):
     assert is_upright_jpeg(encoded(photograph))
     assert is_upright_jpeg(encoded(photograph.convert("L")))

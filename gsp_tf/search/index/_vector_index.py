@@ -311,6 +311,16 @@ class VectorIndex:
 
         With `everything`, all vectors that the selector leaves are compared, whatever the kind.
         """
+        threads = faiss.omp_get_max_threads()
+        # faiss divides queries among threads, and waits for those that have none.
+        faiss.omp_set_num_threads(min(len(queries), threads))
+        try:
+            return self._nearest(queries, k, selector, everything)
+        finally:
+            faiss.omp_set_num_threads(threads)
+
+    def _nearest(self, queries, k, selector, everything):
+        """As `search`, with the threads of faiss as they are."""
         if self.codes is None or not len(self):
             found = self._found(queries, k, selector, everything)
             return self._corrected(queries, *found) if self.kind in KEEP_VECTORS else found

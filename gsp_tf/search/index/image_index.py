@@ -175,13 +175,7 @@ class Index:
 
     def _nearest(self, vectors, k, selector, everything):
         """Scores and ids of the nearest vectors in all segments; id -1 marks a missing one."""
-        threads = faiss.omp_get_max_threads()
-        # faiss divides queries among threads, and waits for those that have none.
-        faiss.omp_set_num_threads(min(len(vectors), threads))
-        try:
-            found = [s.vectors.search(vectors, k, selector, everything) for s in self._segments]
-        finally:
-            faiss.omp_set_num_threads(threads)
+        found = [s.vectors.search(vectors, k, selector, everything) for s in self._segments]
         if len(found) == 1:
             return found[0]
         keep_max = self._space.faiss_metric == faiss.METRIC_INNER_PRODUCT

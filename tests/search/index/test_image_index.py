@@ -147,13 +147,13 @@ def test_what_cannot_be_built(folder, built, tmp_path):
 def test_a_search_takes_no_more_threads_than_queries(built, embeddings, monkeypatch, num_queries):
     index, taken = Index(built("exact")), []
     vectors = index._segments[0].vectors
-    search = vectors.search
+    search = vectors._nearest
 
     def watched(*arguments):
         taken.append(faiss.omp_get_max_threads())
         return search(*arguments)
 
-    monkeypatch.setattr(vectors, "search", watched)
+    monkeypatch.setattr(vectors, "_nearest", watched)
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(2)
     try:

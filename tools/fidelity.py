@@ -1,4 +1,4 @@
-"""Writes the table of equations in docs/fidelity.md from the markers of tests/papers.
+"""Writes the table of equations in docs/fidelity.md from the markers of the tests.
 
 .venv/bin/python tools/fidelity.py
 
@@ -26,8 +26,9 @@ PAPERS = {
 def equations():
     """The values of the markers with the path of the test file, by paper and number."""
     found = []
-    for path in sorted((ROOT / "tests/papers").glob("test_*.py")):
-        for test in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = path.read_text("utf-8")
+        for test in ast.parse(text).body if "mark.equation" in text else ():
             for call in map(ast.walk, getattr(test, "decorator_list", [])):
                 found += [
                     _equation(*map(ast.literal_eval, node.args))
@@ -45,9 +46,9 @@ def _equation(paper, number, code, deviation=""):
 
 def tables():
     """One Markdown table per paper."""
-    text = ""
+    text, found = "", equations()
     for paper, title in PAPERS.items():
-        rows = [e for e in equations() if e["paper"] == paper]
+        rows = [e for e in found if e["paper"] == paper]
         if rows:
             text += f"\n### {title}\n\n| equation | code | test | deviation |\n"
             text += "| --- | --- | --- | --- |\n" + "".join(map(_row, rows))

@@ -1,4 +1,4 @@
-"""docs/fidelity.md lists the printed equations that tests/papers holds the code against."""
+"""docs/fidelity.md lists the printed equations that tests hold the code against."""
 
 import functools
 import importlib

@@ -33,6 +33,9 @@ def random_classes(seed, classes=3, count=20, dim=4):
     return rng.normal(size=(count, dim)), labels, rng
 
 
+@pytest.mark.equation(
+    "CRT", "6", "evaluation.embedding_density", "the paper names no distance; Euclidean or cosine"
+)
 @settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), classes=st.integers(2, 12), dim=st.integers(1, 6))
 def test_equals_definition(seed, classes, dim):

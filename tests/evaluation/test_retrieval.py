@@ -61,6 +61,12 @@ def test_equals_pytorch_metric_learning(case):
             assert metrics[ours] == pytest.approx(oracle[f"{case}_{theirs}"], abs=1e-9)
 
 
+@pytest.mark.equation(
+    "thesis",
+    "§ 1.2",
+    "evaluation.retrieval_metrics",
+    "P(i) is the precision among the first i, printed P@R",
+)
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),

@@ -9,6 +9,7 @@ from scipy.stats import entropy
 from gsp_tf.evaluation import spectral_decay
 
 
+@pytest.mark.equation("CRT", "7", "evaluation.spectral_decay")
 @settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), dim=st.integers(1, 8))
 def test_equals_definition(seed, dim):

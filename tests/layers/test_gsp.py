@@ -45,17 +45,19 @@ def test_equals_the_authors_layer(oracle, k, jit_compile):
         )
 
 
+@pytest.mark.equation("thesis", "4.2.1", "layers.GeneralizedSumPooling")
+@pytest.mark.equation("GSP", "3.2, Theorem 4.1", "layers.GeneralizedSumPooling")
 def test_equals_average_pooling_at_transport_ratio_1():
-    features = features_like((3, 5, 4, 6))
-    layer = GeneralizedSumPooling(num_prototypes=7, transport_ratio=1.0)
-    average = keras.layers.GlobalAveragePooling2D()
-    upstream = features_like((3, 6), seed=1)
+    features = features_like((3, 5, 4, 6)).astype("float64")
+    layer = GeneralizedSumPooling(num_prototypes=7, transport_ratio=1.0, dtype="float64")
+    average = keras.layers.GlobalAveragePooling2D(dtype="float64")
+    upstream = features_like((3, 6), seed=1).astype("float64")
     layer.build(features.shape)
     (pooled, (gradient,)), (averages, (expected,)) = (
         differentiated(pool, features, upstream=upstream) for pool in (layer, average)
     )
-    np.testing.assert_allclose(pooled, averages, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(pooled, averages, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-15)
 
 
 @settings(max_examples=examples(30))

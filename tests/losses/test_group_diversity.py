@@ -7,6 +7,12 @@ from printed import assert_as_printed
 from gsp_tf.losses import GroupDiversityLoss
 
 
+@pytest.mark.equation(
+    "A-grouping",
+    "4",
+    "losses.GroupDiversityLoss",
+    "β_0 = 25 by default; μ, which is not printed, is 0.5",
+)
 @pytest.mark.parametrize("groups", [2, 3, 5])
 @pytest.mark.parametrize("arguments", [(2.0, 0.5, 25.0), (1.0, -0.2, 3.0)])
 def test_equals_the_definition(groups, arguments):

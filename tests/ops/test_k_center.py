@@ -18,6 +18,7 @@ def test_equals_the_authors_selection(oracle, k, jit_compile):
     np.testing.assert_array_equal(np.take_along_axis(pool, indices[..., None], 1), selected)
 
 
+@pytest.mark.equation("thesis", "Algorithm 2", "ops.greedy_k_center")
 @settings(max_examples=examples(20))
 @given(
     pool_size=st.integers(1, 12),

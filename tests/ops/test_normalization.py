@@ -60,6 +60,7 @@ def test_values_beyond_the_range_are_the_largest_numbers_without_gradient():
     np.testing.assert_allclose(gradient, [0, 0, 1e24, 1e24], rtol=1e-6)
 
 
+@pytest.mark.equation("thesis", "§ 3.2.4", "ops.lipschitz_normalize")
 @pytest.mark.parametrize("scale", [1e-30, 1e10, 1e19, 1e30])
 def test_vectors_of_any_size_are_pulled_into_the_unit_ball(scale):
     direction = np.array([[0.6, -0.8], [0.28, 0.96]])

@@ -3,30 +3,27 @@ import numpy as np
 import pytest
 from gradients import compiled, differentiated
 from printed import assert_as_printed
-from scipy.spatial.distance import cdist
 
 from gsp_tf.losses import prototype_diversity, similarity_consistency
+
+
+def cosine(f_i, f_j):
+    return f_i @ f_j / (np.linalg.norm(f_i) * np.linalg.norm(f_j))
 
 
 def random_prototypes(shape=(5, 4), seed=0):
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def defined_diversity(prototypes):
-    values = [
-        abs(p @ q) / np.linalg.norm(p) / np.linalg.norm(q)
-        for i, p in enumerate(prototypes)
-        for j, q in enumerate(prototypes)
-        if i != j
-    ]
-    return np.mean(values)
-
-
+@pytest.mark.equation("CRT", "3", "losses.prototype_diversity")
 @pytest.mark.parametrize(("shape", "jit_compile"), [((3, 4), None), ((9, 2), None), ((2, 3), True)])
-def test_diversity_equals_the_definition(shape, jit_compile):
-    assert_as_printed(
-        compiled(prototype_diversity, jit_compile), defined_diversity, random_prototypes(shape)
-    )
+def test_diversity_equals_the_equation(shape, jit_compile):
+    def printed(c):
+        pairs = [(k, j) for k in range(len(c)) for j in range(len(c)) if k != j]
+        return sum(abs(cosine(c[k], c[j])) for k, j in pairs) / len(pairs)
+
+    code = compiled(prototype_diversity, jit_compile)
+    assert_as_printed(code, printed, random_prototypes(shape))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -53,14 +50,25 @@ def pair_of_embeddings(rows=5, seed=0):
     return rng.normal(size=(rows, 3)), rng.normal(size=(rows, 4))
 
 
-def defined_consistency(a, b):
-    return np.mean(np.abs(cdist(a, a, "cosine") - cdist(b, b, "cosine")))
+@pytest.mark.equation("CRT", "4", "losses.similarity_consistency")
+@pytest.mark.equation(
+    "CRT",
+    "5",
+    "losses.similarity_consistency",
+    "mean over the pairs; the printed sum with reduction='sum'",
+)
+@pytest.mark.parametrize(
+    ("rows", "reduction", "jit_compile"),
+    [(5, "mean", None), (5, "sum", None), (2, "mean", None), (4, "mean", False), (5, "mean", True)],
+)
+def test_consistency_equals_the_equation(rows, reduction, jit_compile):
+    def printed(a, b):
+        pairs = [(i, j) for i in range(rows) for j in range(rows)]
+        norm = sum(abs(cosine(a[i], a[j]) - cosine(b[i], b[j])) for i, j in pairs)
+        return norm if reduction == "sum" else norm / rows**2
 
-
-@pytest.mark.parametrize(("rows", "jit_compile"), [(5, None), (2, None), (4, False), (5, True)])
-def test_consistency_equals_the_definition(rows, jit_compile):
-    run = compiled(similarity_consistency, jit_compile)
-    assert_as_printed(run, defined_consistency, *pair_of_embeddings(rows))
+    code = compiled(lambda a, b: similarity_consistency(a, b, reduction), jit_compile)
+    assert_as_printed(code, printed, *pair_of_embeddings(rows))
 
 
 @pytest.mark.parametrize("dtypes", [("float16", "float32"), ("bfloat16", "bfloat16")])

@@ -44,23 +44,17 @@ def histogram_problem():
 
 
 @pytest.mark.equation("thesis", "4.2.5", "evaluation.prototype_partition")
-def test_histograms_solve_the_printed_problem():
-    value, p, _ = histogram_problem()
+@pytest.mark.equation("thesis", "4.2.6", "evaluation.prototype_partition")
+def test_histograms_and_assignments_solve_the_printed_problem():
+    value, p, plan = histogram_problem()
     partition = prototype_partition(X[None], V)
     np.testing.assert_allclose(partition.histograms[0], p, atol=1e-9)
     assert partition.distances.mean() == pytest.approx(value, rel=1e-6)
-
-
-@pytest.mark.equation("thesis", "4.2.6", "evaluation.prototype_partition")
-def test_every_feature_sends_its_mass_to_the_nearest_prototype():
     c = costs()
-    plan = np.zeros((M, N))
-    for j in range(N):
-        plan[min(range(M), key=lambda i, j=j: c[i, j]), j] = 1 / N
-    _, _, solved = histogram_problem()
-    np.testing.assert_allclose(plan, solved, atol=1e-9)
-    assignments = prototype_partition(X[None], V).assignments[0]
-    np.testing.assert_array_equal(plan, (assignments == np.arange(M)[:, None]) / N)
+    for j in range(N):  # every feature sends its mass to the nearest prototype
+        nearest = min(range(M), key=lambda i, j=j: c[i, j])
+        np.testing.assert_allclose(plan[:, j], (np.arange(M) == nearest) / N, atol=1e-9)
+        assert partition.assignments[0, j] == nearest
 
 
 def squared_error(x, v, p):

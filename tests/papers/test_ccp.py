@@ -1,4 +1,4 @@
-"""Definitions of the thesis' section 1.2, and equations and algorithms of its chapter 3 (CCP)."""
+"""Equations and algorithms of the thesis' chapter 3 (CCP)."""
 
 import keras
 import numpy as np
@@ -8,9 +8,7 @@ from gradients import finite_differences
 from keras import ops
 from printed import assert_as_printed
 
-from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.losses import ContrastiveLoss, PairLoss, ProxyPairsLoss
-from gsp_tf.ops import greedy_k_center, lipschitz_normalize
 from gsp_tf.training import ChanceConstrainedTrainer, MetricLearner, ProjectionLearner, ProxyPool
 
 C, N, COLUMNS, D = 3, 12, 4, 2
@@ -67,53 +65,6 @@ def total_loss(learner, x, y, theta, rho):
     (weights,) = learner.embedder.trainable_variables
     with keras.StatelessScope([(weights, theta), (learner.embedding_loss.proxies, rho)]):
         return learner.compute_loss(x, y, tf.matmul(tf.constant(x), theta))
-
-
-@pytest.mark.equation(
-    "thesis",
-    "§ 1.2",
-    "evaluation.retrieval_metrics",
-    "P(i) is the precision among the first i, printed P@R",
-)
-def test_metrics():
-    rng = np.random.default_rng(2)
-    y = np.repeat(np.arange(4), (3, 5, 6, 7))
-    v = rng.normal(size=(len(y), 3)) + 0.7 * rng.normal(size=(4, 3))[y]
-    p_at_1, p_at_r, map_at_r = [], [], []
-    for i in range(len(y)):
-        others = [j for j in range(len(y)) if j != i]
-        others.sort(key=lambda j, i=i: np.linalg.norm(v[i] - v[j]))
-        right = [y[j] == y[i] for j in others]
-        r = sum(right)
-        p_at_1.append(float(right[0]))
-        p_at_r.append(sum(right[:r]) / r)
-        precision = [sum(right[:k]) / k if right[k - 1] else 0 for k in range(1, r + 1)]
-        map_at_r.append(sum(precision) / r)
-    metrics = retrieval_metrics(v, y)
-    assert metrics["precision_at_1"] == pytest.approx(np.mean(p_at_1))
-    assert metrics["r_precision"] == pytest.approx(np.mean(p_at_r))
-    assert metrics["map_at_r"] == pytest.approx(np.mean(map_at_r))
-
-
-@pytest.mark.equation(
-    "thesis",
-    "3.2.2, Lemma 3.2.1",
-    "losses.ContrastiveLoss",
-    "a batch: means over the non-zero terms of positives and of negatives, added",
-)
-def test_generalized_contrastive_loss(samples):
-    _, y = samples
-    margins = dict(positive_margin=BETA - ALPHA, negative_margin=BETA + ALPHA)
-    loss = ContrastiveLoss(**margins, normalize=False)
-    v = np.random.default_rng(3).normal(size=(N, D))
-    pairs = [(i, j) for i in range(N) for j in range(i)]
-
-    def code(v):
-        return sum(
-            loss.pairwise(y[i : i + 1], v[i, None], y[j : j + 1], v[j, None]) for i, j in pairs
-        )
-
-    assert_as_printed(code, lambda v: sum(ell(v[i], y[i], v[j], y[j]) for i, j in pairs), v)
 
 
 @pytest.mark.equation("thesis", "3.2.5", "losses.ProxyPairsLoss")
@@ -207,14 +158,6 @@ def greedy(rho, p, k):
     return r
 
 
-@pytest.mark.equation("thesis", "Algorithm 2", "ops.greedy_k_center")
-def test_greedy_k_center_proxy():
-    rng = np.random.default_rng(4)
-    p, rho = rng.normal(size=(5, 12, 3)), rng.normal(size=(5, 4, 3))
-    expected = [greedy(rho[c], p[c], 4) for c in range(5)]
-    np.testing.assert_array_equal(greedy_k_center(p, rho, 4), expected)
-
-
 @pytest.mark.equation(
     "thesis",
     "Algorithm 1",
@@ -270,15 +213,3 @@ def test_chance_constrained_programming(samples):
     moved = [np.linalg.norm(solutions[0][0] - start)]
     moved.append(np.linalg.norm(solutions[1][0] - solutions[0][0]))
     assert [p["distance_moved"] for p in trainer.projections] == pytest.approx(moved, rel=1e-4)
-
-
-@pytest.mark.equation("thesis", "§ 3.2.4", "ops.lipschitz_normalize")
-def test_normalization():
-    up = np.array([0.3, -0.2, 0.9])
-
-    def printed(v):
-        norm = np.linalg.norm(v)
-        return (v / norm if norm >= 1 else v) @ up
-
-    for v in (np.array([0.3, 0.4, -0.2]), np.array([1.3, 0.4, -0.2])):
-        assert_as_printed(lambda v: tf.tensordot(lipschitz_normalize(v), up, 1), printed, v)

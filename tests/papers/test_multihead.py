@@ -115,17 +115,6 @@ def samples_and_proxies():
 
 
 @pytest.mark.equation("multi-head", "1", "layers.SecondOrderAttention")
-def test_attention_map():
-    layer, w = attention_and_weights()
-    f, up = random(2, 3, 4), random(6, 6, seed=3)
-
-    def code(f):
-        rows = [layer.attention_maps(f[None], position=(i, j)) for i in range(2) for j in range(3)]
-        return ops.sum(up * ops.reshape(ops.stack(rows), (6, 6)))
-
-    assert_as_printed(code, lambda f: np.sum(up * attention_map(f, w)), f)
-
-
 @pytest.mark.equation("multi-head", "2", "layers.SecondOrderAttention")
 def test_second_order_map():
     layer, w = attention_and_weights()

@@ -86,6 +86,12 @@ def l_margin(x, i, j, alpha, beta):
     "losses.ContrastiveLoss",
     "margins β - α and β + α (C2); means over the pairs that cost",
 )
+@pytest.mark.equation(
+    "thesis",
+    "3.2.2, Lemma 3.2.1",
+    "losses.ContrastiveLoss",
+    "a batch: means over the non-zero terms of positives and of negatives, added",
+)
 def test_generalized_contrastive_loss():
     alpha, beta = 0.3, 1.6
     loss = ContrastiveLoss(beta - alpha, beta + alpha, normalize=False)

@@ -67,6 +67,7 @@ def learner_with_every_loss(attribute_weight=0.25, embedder=None, **arguments):
     return learner
 
 
+@pytest.mark.equation("GSP", "λ, section 4.3", "training.MetricLearner")
 def test_total_is_the_weighted_sum_and_the_regularisers():
     inputs = keras.Input((6,))
     embeddings = keras.layers.Dense(
@@ -95,6 +96,7 @@ def test_total_is_the_weighted_sum_and_the_regularisers():
     assert first["loss"][0] == pytest.approx(logs["loss"], rel=1e-5)
 
 
+@pytest.mark.equation("thesis", "5.2.5", "training.MetricLearner")
 def test_a_step_descends_the_gradient_of_the_total():
     learner = learner_with_every_loss()
     assert learner.built

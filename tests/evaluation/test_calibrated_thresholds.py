@@ -67,23 +67,3 @@ def test_names_the_classes_over_the_rate():
     found = calibrate_thresholds(PairDistances(embeddings, labels), 0.01, num_resamples=20)
     assert found.is_over[3] and not found.is_over[5] and found.class_rates[5] > 0.02
     assert (found.class_rates[found.is_over] > 0.01).all() and found.is_over.sum() < 12
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0.0,), "false_match_rate must be between 0 and 1; received 0"),
-        ((0.1, 1.0), "missed_match_rate must be between 0 and 1; received 1"),
-        ((0.1, 0.1, 2.0), "base_rate must be between 0 and 1; received 2"),
-        ((1e-4,), r"needs at least 30,000 pairs .*; there are 2,880.*support is 0\.0011\."),
-    ],
-)
-def test_a_rate_that_the_pairs_cannot_measure_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        calibrate_thresholds(PairDistances(*around_centres(10)), *arguments)
-
-
-def test_ties_at_the_smallest_distance_are_refused():
-    pairs = PairDistances(np.ones((20, 3)), np.arange(20) // 2)
-    with pytest.raises(ValueError, match="No pair may match at a false match rate of 0.1"):
-        calibrate_thresholds(pairs, 0.1)

@@ -26,10 +26,3 @@ def test_is_the_mean_over_groups_with_positives():
     single[labels > 0] = np.arange(10, 40)  # one class of ten images, and 30 of one
     alone = grouped_recall(embeddings, single, 2, num_resamples=5)["grouped_recall_at_1"]
     assert alone.value == 1
-
-
-def test_bad_sizes_of_groups_are_refused():
-    embeddings, labels = around_centres(9, 10, spread=0.8)
-    for size in (0, 1, 10):
-        with pytest.raises(ValueError, match=f"at least 2 and at most 9, .* received {size}"):
-            grouped_recall(embeddings, labels, size)

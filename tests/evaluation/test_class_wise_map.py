@@ -29,8 +29,3 @@ def test_is_the_retrieval_of_one_class_at_a_time(seed, classes, metric):
             assert value == pytest.approx(alone["map_at_r"], abs=1e-12)
         else:
             assert np.isnan(value)
-
-
-def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="All 4 references are of class 9"):
-        class_wise_map(np.zeros((4, 2)), [[9]] * 4)

@@ -47,13 +47,6 @@ def test_equals_definition(seed, classes, dim):
     assert given == pytest.approx(expected, abs=1e-7)
 
 
-def test_refuses_another_distance():
-    with pytest.raises(
-        ValueError, match="distance must be one of euclidean, cosine, received 'l1'"
-    ):
-        embedding_density([[1, 0], [0, 1], [-1, 0]], [4, 4, 2], distance="l1")
-
-
 @pytest.mark.parametrize("dim", range(60, 70))
 def test_collapse(dim):
     # For some of these dimensions, dot products and means of equal directions do not come out
@@ -79,11 +72,3 @@ def test_blocks_bound_the_memory_and_change_nothing(monkeypatch):
     tracemalloc.stop()
     assert peak < 15e6
     assert blocks == pytest.approx(whole, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    "labels, received", [([3] * 4, "1 classes of at most 4"), (range(4), "4 classes of at most 1")]
-)
-def test_refuses_what_has_no_pairs(labels, received):
-    with pytest.raises(ValueError, match=received):
-        embedding_density(np.eye(4), list(labels))

@@ -113,30 +113,6 @@ def test_copies_come_before_near_copies(count):
         assert found["precision_at_1"] == pytest.approx(hits.mean(), abs=1e-12)
 
 
-EYES = {dim: np.eye(4)[:, :dim] for dim in (2, 3)}
-PAIRS = [0, 0, 1, 1]
-OTHER_MODELS = "must be of the same models"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([], PAIRS), "at least one model for every fold"),
-        (([[np.eye(4)], []], PAIRS), r"at least one model for every fold; received \[1, 0\]"),
-        (([[np.eye(4), np.eye(3)]], PAIRS), r"of the same images; received \[3, 4\] rows"),
-        (([[np.full((4, 2), np.nan)]], PAIRS), r"queries\[0\]\[0\] must be finite"),
-        (([[EYES[2], EYES[3]]], PAIRS, [[EYES[3], EYES[2]]], PAIRS), OTHER_MODELS),
-        (([[EYES[2]]], PAIRS, [[EYES[3]]], PAIRS), OTHER_MODELS),
-        (([[EYES[2]]], PAIRS, [[EYES[2], EYES[2]]], PAIRS), OTHER_MODELS),
-        (([[[[1e38]]]], [0], [[[[1.0], [2.0]]]], [0, 1]), "too far"),
-        (([[np.eye(4)]], PAIRS, None, PAIRS), "received only reference_labels"),
-    ],
-)
-def test_refuses(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        ensemble_metrics(*arguments)
-
-
 def test_each_model_has_its_own_unit_of_length():
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(10), 4)

@@ -20,19 +20,3 @@ def test_resizes_by_area_as_pillow_does(places, pixels):
         fine = mask.repeat(places[0], axis=0).repeat(places[1], axis=1).astype(np.float32)
         areas = np.asarray(Image.fromarray(fine).resize(places[::-1], Image.Resampling.BOX))
         assert found == pytest.approx((of * areas).sum() / of.sum(), abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    "weights, masks, message",
-    [
-        (np.ones((2, 2)), np.ones((1, 2, 2)), r"received \(2, 2\) and \(1, 2, 2\)"),
-        (np.ones((2, 2, 2)), np.ones((1, 2, 2)), "of the same images"),
-        (-np.ones((1, 2, 2)), np.ones((1, 2, 2)), "not negative"),
-        (np.full((1, 2, 2), np.nan), np.ones((1, 2, 2)), "finite"),
-        (np.zeros((1, 2, 2)), np.ones((1, 2, 2)), "those of 1 images have none"),
-        (np.ones((1, 2, 2)), np.full((1, 2, 2), 255), "from 255.0 to 255.0"),
-    ],
-)
-def test_refuses(weights, masks, message):
-    with pytest.raises(ValueError, match=message):
-        foreground_share(weights, masks)

@@ -95,22 +95,3 @@ def test_more_copies_than_neighbours_are_0_apart_too(k2):
     many = np.isin(number, [0, 1, 4])  # their neighbours are their copies, so they share none
     pairs = many[:, None] & many[indices]
     np.testing.assert_allclose(distances[pairs], (0.3 * squares + 0.7 * ~are_copies)[pairs], 1e-5)
-
-
-def test_refuses_what_makes_no_sense():
-    embeddings, _ = clusters(30)
-    for arguments, message in [
-        ({"k1": 30}, "1 <= k2 <= k1 < 30, the number of images; received k1=30 and k2=6"),
-        ({"k1": 4, "k2": 5}, "received k1=4 and k2=5"),
-        ({"weight": 1.5}, "weight must lie in 0 to 1, received 1.5"),
-        ({"references": [[1.0, 2.0]]}, "same dimension; received 8 and 2"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            KReciprocalSearch(embeddings, **arguments)
-    with pytest.raises(ValueError, match="queries must be finite in float32; 1 of 30 rows"):
-        KReciprocalSearch(np.where(np.arange(30)[:, None] == 3, np.nan, embeddings))
-    search = KReciprocalSearch(embeddings, k1=5, k2=2)
-    with pytest.raises(ValueError, match="k must be between 1 and 29; received 30"):
-        search([0], 30)
-    with pytest.raises(ValueError, match="rows must be between 0 and 29"):
-        search([30], 3)

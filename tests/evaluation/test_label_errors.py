@@ -86,17 +86,3 @@ def test_classes_with_as_many_votes_tie(k):
     votes = label_votes(embeddings, np.arange(2 * k + 2) % 2, k=k)
     halves = np.isclose(votes.given_shares, 0.5)
     assert not votes.scores[halves].any() and not set(votes.ranked()) & set(halves.nonzero()[0])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([[0.0]], [0]), "two classes or more are needed; received 1"),
-        (([[0.0], [1.0], [np.inf]], [0, 1, 1]), "1 of 3 rows hold NaN or infinity"),
-        (([[0.0], [1.0], [2.0]], [0, 1, 1], 2), "k must be between 1 and 1"),
-        (([[0.0], [1.0], [2.0]], [0, 1]), "one label per embedding"),
-    ],
-)
-def test_what_cannot_be_used_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        label_votes(*arguments)

@@ -111,21 +111,6 @@ def test_distances_of_pairs(metric):
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([[0.0], [np.nan]], 1.0), "1 of 2 rows hold NaN"),
-        (([[0.0], [1.0]], -1.0), "distance must be finite and 0 or more; received -1.0"),
-        (([[0.0], [1.0]], np.inf), "received inf"),
-        (([[0.0], [1.0]], 1.0, "hamming"), "received 'hamming'"),
-        (([[0.0], [1.0]], 1.0, "cosine", 0), "most_cells must be at least 1, received 0"),
-    ],
-)
-def test_what_cannot_be_used_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        near_duplicate_groups(*arguments)
-
-
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_copies_are_grouped_at_distance_0(metric):
     points = np.random.default_rng(0).normal(size=(30, 64)) + 100

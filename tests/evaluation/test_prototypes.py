@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,17 +55,6 @@ def test_error_is_at_most_the_mean_distance_and_the_radius(seed, shape, count, o
     np.testing.assert_allclose(partition.histograms.sum(axis=1), 1)
     assert (errors <= partition.distances.mean(axis=1) + rounding).all()
     assert errors.max() <= partition.distances.max() + rounding
-
-
-def test_refuses_what_does_not_fit():
-    with pytest.raises(ValueError, match="as many channels; received 6 and 5"):
-        prototype_partition(FEATURES, PROTOTYPES[:, :5])
-    with pytest.raises(ValueError, match="features must be finite"):
-        prototype_partition(np.full((1, 2, 6), np.nan), PROTOTYPES)
-    with pytest.raises(ValueError, match=r"have shape \(5, 7\).* received shape \(7, 5\)"):
-        average_pooling_error(FEATURES, PROTOTYPES, np.ones((7, 5)))
-    with pytest.raises(ValueError, match="histograms must be finite"):
-        average_pooling_error(FEATURES, PROTOTYPES, np.full((5, 7), np.inf))
 
 
 def test_error_of_given_weights():

@@ -116,13 +116,3 @@ def test_intervals_resample_classes():
     low, high = RankingMetrics({"a": values[labels]}, labels).means(4000)["a"][1:]
     width = 2 * 1.96 * values.std() / np.sqrt(50)
     assert high - low == pytest.approx(width, rel=0.06)
-
-
-def test_bad_input_is_refused():
-    embeddings, labels = samples()
-    with pytest.raises(ValueError, match="nothing to average, without those of its own source"):
-        ranking_metrics(embeddings, labels, query_sources=np.zeros(80, int))
-    with pytest.raises(ValueError, match="go together; received only one"):
-        ranking_metrics(embeddings, labels, embeddings, labels, query_sources=labels)
-    with pytest.raises(ValueError, match=r"one per query, \(80,\); received \(3,\)"):
-        ranking_metrics(embeddings, labels).by([1, 2, 3])

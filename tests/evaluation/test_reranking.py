@@ -34,9 +34,3 @@ def test_each_method_is_the_search_that_it_names(method, among):
         expected = ExactSearch(searched, "cosine")(queries, 5, rows if among else None)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-
-
-@pytest.mark.parametrize("method", ["transport", "qe"])
-def test_refuses_what_needs_more_than_embeddings(method):
-    with pytest.raises(ValueError, match=f"k_reciprocal, .*, whitening; received '{method}'"):
-        Reranker(FOUND, method)

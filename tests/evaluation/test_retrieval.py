@@ -130,31 +130,3 @@ def test_memory_stays_bounded(monkeypatch):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8e6
-
-
-X, Y = np.zeros((4, 2)), np.array([0, 0, 1, 1])
-BROKEN = np.array([[0, np.nan], [np.inf, 1], [0, 0], [1, 1]])
-
-
-@pytest.mark.parametrize(
-    "arguments, error, message",
-    [
-        ((BROKEN, Y), ValueError, "queries .* 2 of 4 rows"),
-        ((X, Y, BROKEN, Y), ValueError, "references .* 2 of 4 rows"),
-        ((X, Y[:3]), ValueError, r"query_labels .* \(4,\) or \(4, 1\).*\(3,\)"),
-        ((X, Y, X, Y[:3]), ValueError, "reference_labels"),
-        ((X, Y, np.zeros((4, 3)), Y), ValueError, "dimension; received 2 and 3"),
-        ((X, Y, X), ValueError, "received only references"),
-        ((X, Y, None, Y), ValueError, "received only reference_labels"),
-        ((X, np.arange(4)), ValueError, "None of the 4 queries"),
-        ((X, Y, X, Y + 7), ValueError, "None of the 4 queries"),
-        ((X, Y * 0 + 5), ValueError, "All 4 references are of class 5, .* at least two classes"),
-        ((X, Y, X, Y * 0), ValueError, "All 4 references are of class 0"),
-        ((X, Y, None, None, (0, 1)), ValueError, r"at least 1; received \(0, 1\)"),
-        ((X, Y, None, None, (1.5,)), TypeError, "float"),
-        ((X, Y, None, None, (1,), "manhattan"), ValueError, "euclidean.*manhattan"),
-    ],
-)
-def test_refuses(arguments, error, message):
-    with pytest.raises(error, match=message):
-        retrieval_metrics(*arguments)

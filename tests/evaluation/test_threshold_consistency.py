@@ -57,15 +57,3 @@ def test_an_interval_is_that_of_resampled_classes():
         assert of_one.estimate().value == 0.0
     with pytest.raises(ValueError, match="num_resamples must be at least 1"):
         found.estimate(0)
-
-
-def test_bad_arguments_are_refused():
-    pairs = PairDistances([[0.0], [1.0], [3.0], [5.0]], [0, 0, 1, 1])
-    for arguments, message in (
-        (((0.5, 0.5),), "false_match_rates must ascend"),
-        (((0.01, 0.1),), "OPIS needs two distances between .* 0.01 and 0.1; the 4 pairs of"),
-        (((0.25, 1.0), 0.0), "weight must be positive, received 0.0"),
-        (((0.25, 1.0), 1.0, 1), "num_thresholds must be at least 2, received 1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            opis(pairs, *arguments)

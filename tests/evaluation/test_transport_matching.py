@@ -88,12 +88,6 @@ def test_every_way_has_metrics_time_and_bytes():
     assert means["search"].value == pytest.approx(plain)
     alone = reranking_metrics(queries, labels, methods=methods[2:])
     assert all(of.metrics.num_queries <= 12 for of in alone.values())
-    with pytest.raises(ValueError, match="transport needs query_tokens of 12 images; received No"):
-        reranking_metrics(queries, labels, methods=["transport"])
-    with pytest.raises(ValueError, match="methods must be among k_rec.*; received magic"):
-        reranking_metrics(queries, labels, methods=["magic"])
-    with pytest.raises(ValueError, match=r"query_labels must have shape \(12,\)"):
-        reranking_metrics(queries, labels[:5])
 
 
 def test_transport_re_orders_a_hundred_results_whatever_the_metrics_need():
@@ -102,20 +96,3 @@ def test_transport_re_orders_a_hundred_results_whatever_the_metrics_need():
     far = RNG.normal(size=(40, 8))  # embeddings that say nothing
     found = reranking_metrics(far, labels, methods=["transport"], at=(1,), query_tokens=sets)
     assert found["transport"].metrics.means()["precision_at_1"].value > 0.9
-
-
-def test_refuses_what_makes_no_sense():
-    sets = TokenSets.pack(np.ones((3, 2, 4)), np.ones((3, 2)), k=2)
-    other = TokenSets.pack(np.ones((3, 2, 5)), np.ones((3, 2)), k=2)
-    for function, message in [
-        (lambda: TokenSets.pack(np.ones((3, 2, 4)), np.ones((3, 2)), k=3), "k must be between 1"),
-        (lambda: TokenSets.pack(np.ones((3, 2, 4)), -np.ones((3, 2)), k=1), "not negative"),
-        (lambda: TokenSets.pack(np.ones((3, 4)), np.ones((3, 4)), k=1), r"must be \(N, n, D\)"),
-        (lambda: match_tokens(sets, other), "same dimension; received 4 and 5"),
-        (lambda: match_tokens(sets, sets.take([0])), "pairs; received 3 and 1 images"),
-        (lambda: rerank_by_transport([[1]], sets), r"\(Q, K\) for 3 queries; received \(1, 1\)"),
-        (lambda: rerank_by_transport([[1]] * 3, sets, weight=0.5), r"shape \(3, 1\); received"),
-        (lambda: rerank_by_transport([[1]] * 3, sets, depth=0), "depth must be at least 1"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            function()

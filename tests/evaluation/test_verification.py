@@ -319,30 +319,3 @@ assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20  # KiB
 @pytest.mark.evidence
 def test_all_pairs_of_60_000_embeddings_fit_in_a_gibibyte():
     subprocess.run([sys.executable, "-c", FULL_SIZE], check=True)
-
-
-@pytest.mark.parametrize(
-    ("embeddings", "labels", "message"),
-    [
-        ([[0.0], [np.nan]], [0, 0], "embeddings must be finite in float32; 1 of 2 rows"),
-        ([[0.0], [1.0]], [0, 0], "2 embeddings of 1 classes"),
-        ([[0.0], [1.0]], [0, 1], "2 embeddings of 2 classes"),
-        ([[0.0], [1.0]], [0], "labels must have shape"),
-    ],
-)
-def test_bad_input_is_refused(embeddings, labels, message):
-    with pytest.raises(ValueError, match=message):
-        PairDistances(embeddings, labels)
-
-
-def test_bad_arguments_are_refused():
-    pairs = PairDistances([[0.0], [1.0], [3.0], [5.0]], [0, 0, 1, 1])
-    for rates, message in (([1e-3], "at least 1/4 with 4 pairs"), ([2.0], "received 2")):
-        with pytest.raises(ValueError, match=message):
-            verification_metrics(pairs, rates)
-    with pytest.raises(ValueError, match="received 0 and 0.95"):
-        verification_metrics(pairs, [0.5], num_resamples=0)
-    with pytest.raises(ValueError, match="metric must be one of"):
-        PairDistances([[0.0], [1.0], [2.0]], [0, 0, 1], "manhattan")
-    with pytest.raises(ValueError, match=r"rates must be in \[0, 1\]; received -1"):
-        pairs.at_true_match_rate(-1)

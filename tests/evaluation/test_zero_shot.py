@@ -39,19 +39,3 @@ def test_equals_definition(classes, ridge):
     embeddings = rng.normal(size=(classes, 5)).astype("float32")
     found = zero_shot_prediction(z, labels, embeddings, num_splits=5, ridge=ridge, seed=3)
     assert found == pytest.approx(by_definition(z, labels, embeddings, 5, ridge, 3), abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    "labels, classes, arguments, message",
-    [
-        ([0, 1, 2], 2, {}, "received 2 rows and 3 classes from 0 to 2"),
-        ([0, 0, 0], 1, {}, "two rows or more"),
-        ([-1, 0, 1], 3, {}, "3 classes from -1 to 1"),
-        ([0, 2, 2], 3, {}, "received 3 rows and 2 classes from 0 to 2"),
-        ([0, 1, 2], 3, {"num_splits": 0}, "num_splits must be at least 1, received 0"),
-        ([0, 1, 2], 3, {"ridge": 0.0}, "ridge must be positive, received 0.0"),
-    ],
-)
-def test_refuses(labels, classes, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        zero_shot_prediction(np.eye(3), labels, np.ones((classes, 2)), **arguments)

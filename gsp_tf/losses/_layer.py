@@ -65,6 +65,10 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
         super().__init__(dtype="float64" if is_wide else "float32", **kwargs)
         name = type(self).__name__
         for loss in inner:
+            if not isinstance(loss, keras.losses.Loss):
+                raise ValueError(
+                    f"{name} takes losses such as ContrastiveLoss(), received {loss!r}."
+                )
             if getattr(getattr(loss, "reducer", None), "name", None) == "none":
                 raise ValueError(
                     f"{name} takes a loss that gives one number, received "

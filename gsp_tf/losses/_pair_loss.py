@@ -277,10 +277,8 @@ class PairWrapper(LossLayer):
     """Whether the loss may compare label vectors; a subclass may set it."""
 
     def __init__(self, loss: PairLoss, num_classes: int | None = None, **kwargs: Any) -> None:
-        if num_classes is None:
-            num_classes = getattr(loss, "num_classes", None)
-        super().__init__(num_classes, inner=[loss], **kwargs)
         check_pair_loss(self, loss, self.takes_relations)
+        super().__init__(loss.num_classes if num_classes is None else num_classes, [loss], **kwargs)
         self.loss = loss
         self.seed_generator = loss.seed_generator
 

@@ -55,12 +55,13 @@ class MatryoshkaLoss(LossLayer):
         weights: Sequence[float] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(getattr(loss, "num_classes", None), inner=[loss], **kwargs)
-        if not isinstance(loss, PairLoss) and not hasattr(loss, "proxies_loss"):
+        has_proxies = isinstance(loss, LossLayer) and hasattr(loss, "proxies_loss")
+        if not isinstance(loss, PairLoss) and not has_proxies:
             raise ValueError(
                 "MatryoshkaLoss takes a pair loss such as ContrastiveLoss() or a loss with proxies "
                 f"such as ProxyAnchorLoss(num_classes), received {loss!r}."
             )
+        super().__init__(loss.num_classes, inner=[loss], **kwargs)
         dims = tuple(integers(list(dims), "dims").tolist())
         if not dims or dims[0] < 1 or list(dims) != sorted(set(dims)):
             raise ValueError(f"dims must be increasing and at least 1, received {dims}.")

@@ -588,8 +588,8 @@ def _chosen(distances, candidates, largest):
 
 
 def _distance_of(distances, weights):
-    """Distance `(A, 1)` of the chosen samples of each row; 0 where there are none."""
-    return ops.max(ops.where(weights > 0, distances, 0.0), axis=1, keepdims=True)
+    """Distance `(A, 1)` of the chosen samples of each row; -infinity where there are none."""
+    return ops.max(ops.where(weights > 0, distances, -math.inf), axis=1, keepdims=True)
 
 
 @keras.saving.register_keras_serializable("gsp_tf")

@@ -64,14 +64,7 @@ def embed(
 def labelled_batches(dataset: Batches, argument: str = "dataset") -> Batches:
     """The data set, or batches of a pair of arrays; raises without labels and for endless data."""
     if _is_pair_of_arrays(dataset):
-        inputs, labels = dataset[0], np.asarray(dataset[1])
-        if labels.dtype.kind not in "iu" and labels.ndim < 2:
-            raise TypeError(
-                f"labels must be integers; received dtype {labels.dtype}. Number the classes with "
-                "np.unique(labels, return_inverse=True)[1]."
-            )
-        _check_rows(inputs, labels)
-        return _ArrayBatches(inputs, labels)
+        return _ArrayBatches(*_checked(*dataset))
     if hasattr(dataset, "__array__") or isinstance(dataset, dict):
         received = list(dataset) if isinstance(dataset, dict) else np.shape(dataset)
         raise ValueError(
@@ -116,9 +109,7 @@ def _inputs_and_labels(batch: Any) -> tuple[Tensor | list | tuple | dict, np.nda
             "Labels are needed: batches must be (inputs, labels), the inputs one array, or a list, "
             f"tuple or dict of them, and the labels one array; received {_described(batch)}."
         )
-    inputs, labels = parts[0], np.asarray(parts[1])
-    _check_rows(inputs, labels)
-    return inputs, labels
+    return _checked(*parts[:2])
 
 
 def _described(batch):
@@ -132,14 +123,21 @@ def _described(batch):
     return type(batch).__name__
 
 
-def _check_rows(inputs, labels):
-    """Raises unless all inputs have as many rows as there are labels."""
+def _checked(inputs, labels):
+    """Inputs, and labels as an array of as many rows: one integer each, or a label vector."""
+    labels = np.asarray(labels)
     counts = [np.shape(x)[0] if np.ndim(x) else None for x in tree.flatten(inputs)]
-    if any(count != len(labels) for count in counts):
+    if not labels.ndim or any(count != len(labels) for count in counts):
         raise ValueError(
             f"images and labels must be equally many; received {listed(counts, 9)} and "
-            f"{len(labels)}."
+            f"{len(labels) if labels.ndim else None}."
         )
+    if labels.dtype.kind not in "iu" and labels.size == len(labels):
+        raise TypeError(
+            f"labels must be integers; received dtype {labels.dtype}. Number the classes with "
+            "np.unique(labels, return_inverse=True)[1]."
+        )
+    return inputs, labels
 
 
 class _ArrayBatches:

@@ -334,6 +334,10 @@ def _checked_losses(losses):
     if next(iter(losses.values()), None) is None:
         raise ValueError(f"The first output, the embeddings, needs a loss, received {losses}.")
     for name, loss in losses.items():
+        if isinstance(loss, type) or not (loss is None or callable(loss)):
+            raise ValueError(
+                f"The loss {name!r} must be a loss such as ContrastiveLoss(), received {loss!r}."
+            )
         reduction = getattr(loss, "reduction", None)
         if getattr(reduction, "name", reduction) == "none":
             raise ValueError(f"The loss {name!r} must give one number, received reduction='none'.")

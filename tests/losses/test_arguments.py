@@ -77,6 +77,7 @@ REFUSED = {
     "ProxySynthesis(ProxyNCALoss(2), 0.0)": "alpha must be positive, received 0.0",
     "ProxySynthesis(ProxyNCALoss(2), ratio=-0.1)": "ratio must lie in 0 to 1",
     "CrossBatchMemory(ProxyNCALoss(2), 9)": "Memory takes a pair loss .*<ProxyNCALoss",
+    "CrossBatchMemory(ContrastiveLoss, 9)": "Memory takes a pair loss .*<class .*Contrastive",
     "CrossBatchMemory(ContrastiveLoss(), 0)": "capacity must be an integer of at least 1, received",
     "CrossBatchMemory(ContrastiveLoss(), 9, -1)": "warmup_steps must be an integer of at least 0",
     "MultiLevelDistanceRegularization(ProxyNCALoss(2))": "takes a pair loss .*<ProxyNCAL",
@@ -88,6 +89,7 @@ REFUSED = {
     "GroupedLoss(ContrastiveLoss(), 0)": "num_groups must be an integer of at least 1, received 0",
     "GroupedLoss(ContrastiveLoss(), 3, diversity=ContrastiveLoss())":
         "must be a GroupDiversityLoss",
+    "MatryoshkaLoss(ProxyNCALoss, [6])": "takes a pair loss .*<class .*ProxyNCALoss",
     "MatryoshkaLoss(ContrastiveLoss(), [])": "dims must be increasing and at least 1, received",
     "MatryoshkaLoss(ContrastiveLoss(), [4, 2])": r"must be increasing .* received \(4, 2\)",
     "MatryoshkaLoss(ContrastiveLoss(), [0, 6])": "at least 1",
@@ -132,6 +134,7 @@ REFUSED = {
         "view_loss must do without classes, such as NTXentLoss",
     "SemiSupervisedLoss(ProxyNCALoss(2), SimSiamLoss(4, dtype='float64'), 4)":
         "SimSiamLoss, float64, received",
+    "SemiSupervisedLoss(ProxyNCALoss, NTXentLoss(), 4)": "takes losses such as .*<class .*ProxyNCA",
     "SemiSupervisedLoss(ProxyNCALoss(2), NTXentLoss(), 0)":
         "num_labelled must be an integer of at least 1, received 0",
     "SemiSupervisedLoss(ProxyNCALoss(2), NTXentLoss(), 4, -1.0)":

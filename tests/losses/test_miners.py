@@ -92,14 +92,10 @@ def test_equally_hard_pairs_share_the_weights_of_their_ranks():
     x, labels = np.array([[0.0], [1], [-2], [2], [3]]), np.array([0, 0, 1, 2, 3])
     _, negatives = mined(losses.NHardMiner(1, (2, 3)), pairs_of(x, labels))
     np.testing.assert_array_equal(negatives[0], [0, 0, 0.5, 0.5, 1])
+    _, negatives = mined(losses.HardNegativeMiner(), pairs_of(x, labels))
+    np.testing.assert_array_equal(negatives[0], [0, 0, 1, 1, 0])  # which keeps them together
     both = mined(losses.NHardMiner(), batch(9, 3, 3, 0))
     np.testing.assert_array_equal(both, mined(losses.BatchHardMiner(), batch(9, 3, 3, 0)))
-
-
-def test_equally_hard_negatives_are_kept_together():
-    x, labels = np.array([[0.0], [1], [-2], [2], [3]]), np.array([0, 0, 1, 2, 3])
-    _, negatives = mined(losses.HardNegativeMiner(), pairs_of(x, labels))
-    np.testing.assert_array_equal(negatives[0], [0, 0, 1, 1, 0])
 
 
 @pytest.mark.parametrize("share", [0.05, 0.35, 0.55, 0.56, 1.0])
@@ -155,6 +151,21 @@ def test_all_pairs_of_a_kind_are_those_of_its_range(kind, limits):
     inside = (distances >= limits[0]) & (distances <= limits[1])
     np.testing.assert_array_equal(weights, every[index] * inside)
     assert 0 < inside.sum() < inside.size
+
+
+class Shifted(losses.Euclidean):
+    """Euclidean distances less a number, as inner products may make them negative."""
+
+    def __call__(self, x, y, where=True):
+        return super().__call__(x, y, where) - 9.0
+
+
+@pytest.mark.parametrize("strategies", [("hard", "semi_hard"), ("semi_hard", "hard")])
+def test_semi_hard_pairs_depend_on_the_order_of_distances_alone(strategies):
+    pairs, miner = batch(14, 3, 4, 0), losses.BatchEasyHardMiner(*strategies)
+    weights = mined(miner, pairs)
+    np.testing.assert_array_equal(mined(miner, pairs.measured(Shifted())), weights)
+    assert all(of_kind.any() for of_kind in weights)
 
 
 @pytest.mark.parametrize("distance", [losses.Cosine(), losses.LpDistance(1.0)])

@@ -74,8 +74,10 @@ def test_arrays_that_are_no_data_set_are_refused_by_name(embedder):
         embed(embedder, images)
     with pytest.raises(ValueError, match="received 4 and 3"):
         embed(embedder, (images, [0, 0, 1]))
-    with pytest.raises(TypeError, match="must be integers; received dtype <U3.*return_inverse"):
-        embed(embedder, (images, ["cat", "cat", "dog", "dog"]))
+    for labels, dtype in ((["cat", "cat", "dog", "dog"], "<U3"), (np.ones((4, 1)), "float64")):
+        for data in ((images, labels), [(images, labels)]):
+            with pytest.raises(TypeError, match=f"integers; received dtype {dtype}.*inverse"):
+                embed(embedder, data)
 
 
 NAMES = {"list": [0, 1], "tuple": (0, 1), "dict": {"zoom": 0, "meta": 1}}

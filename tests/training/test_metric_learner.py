@@ -303,6 +303,8 @@ def test_loaded_learner_is_compiled_as_it_was(tmp_path):
     [
         ({"loss": {"wide": ContrastiveLoss()}}, "losses of wide for 3 outputs"),
         ({"loss": {**named_losses(), "other": ContrastiveLoss()}}, "narrow, other for 3 outputs"),
+        ({"loss": "triplet"}, "'embedding' must be a loss such as .*received 'triplet'"),
+        ({"loss": ContrastiveLoss}, "must be a loss such as .*received <class"),
         ({"loss": None}, "first output, the embeddings, needs a loss"),
         *(
             ({"loss": ContrastiveLoss(reduction=x)}, "must give one number, received reduction=")

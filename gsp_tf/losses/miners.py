@@ -463,9 +463,12 @@ class HDCMiner(Miner):
         counted = weights > 0
         size = ops.sum(ops.cast(counted, available("int64")))
         wide = available("float64")
-        # 0.55 of 20 pairs is a little more than 11 in floating point.
-        exactly = 1.0 - 4.0 * float(np.finfo(wide).eps)
-        num_kept = ops.ceil(self.share * exactly * ops.cast(size, wide))
+        # 0.55 of 20 pairs is a little more than 11 in floating point. A scheduled share is float32.
+        precision = wide if isinstance(self.share, int | float) else "float32"
+        share = ops.convert_to_tensor(self.share, wide) * (
+            1.0 - 4.0 * float(np.finfo(precision).eps)
+        )
+        num_kept = ops.ceil(share * ops.cast(size, wide))
         values = ops.where(counted, values, math.inf)
         ordered = ops.sort(ops.reshape(values, (-1,)))
         last = ops.take(ordered, ops.maximum(ops.cast(num_kept, "int32") - 1, 0))

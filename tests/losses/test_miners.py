@@ -98,11 +98,14 @@ def test_equally_hard_pairs_share_the_weights_of_their_ranks():
     np.testing.assert_array_equal(both, mined(losses.BatchHardMiner(), batch(9, 3, 3, 0)))
 
 
-@pytest.mark.parametrize("share", [0.05, 0.35, 0.55, 0.56, 1.0])
-def test_a_share_of_pairs_is_rounded_up_to_whole_ones(share):
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.35, 0.55, 0.56, 1.0])
+@pytest.mark.parametrize("number", [float, keras.Variable])
+def test_a_share_of_pairs_is_rounded_up_to_whole_ones(number, share):
     pairs = pairs_of(np.random.default_rng(0).normal(size=(5, 3)), np.zeros(5, int))
     expected = -(-round(100 * share) * 20 // 100)  # of 20 pairs, in whole numbers
-    assert mined(losses.HDCMiner(share), pairs)[0].sum() == expected
+    miner = losses.HDCMiner(share)
+    miner.share = number(share)
+    assert mined(miner, pairs)[0].sum() == expected
 
 
 @settings(max_examples=examples(10))

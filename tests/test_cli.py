@@ -188,7 +188,19 @@ def test_the_log_of_tensorflow_is_kept_back_unless_its_import_fails(tmp_path, le
     assert process.returncode == 0 and err.startswith("I0000") == (level == "0")
 
 
-def test_a_real_command_is_quiet(tmp_path):
+IMPORTS = """
+import sys
+from gsp_tf.cli import main
+try:
+    main({arguments})
+finally:
+    print(sorted({{"IPython", "jax", "pandas", "sklearn", "tensorflow"}} & {{*sys.modules}}))
+    import pandas, sklearn
+    from matplotlib.figure import Figure
+"""
+
+
+def test_a_real_command_is_quiet_and_imports_what_it_uses(tmp_path):
     digits = save_digits(tmp_path / "digits")
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
@@ -196,9 +208,10 @@ def test_a_real_command_is_quiet(tmp_path):
         " images_per_class: 2, split_fractions: [0.4, 0.3, 0.3]}\nbackbone: {name: conv4}\n"
         "pooling: {name: gap}\n"
     )
-    process = start(["-m", "gsp_tf", "check", str(recipe)])
+    process = start(IMPORTS.format(arguments=["check", str(recipe)]))
     out, err = output(process)
     assert (process.returncode, err) == (0, ""), out
+    assert out.splitlines()[-1] == "['tensorflow']"
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
-from sklearn.metrics.cluster import pair_confusion_matrix
 
 from gsp_tf._arguments import checked_seed
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
@@ -43,6 +40,9 @@ def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) 
         >>> clustering_metrics([[0.0], [1.0], [7.0], [8.0]], [0, 0, 0, 1])
         {'nmi': 0.344, 'ami': 0.0, 'f1': 0.4}
     """
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
+
     embeddings = checked_embeddings(embeddings, "embeddings").astype(np.float64)
     labels = checked_labels(labels, len(embeddings), "labels")
     kmeans = KMeans(len(np.unique(labels)), n_init=1, random_state=checked_seed(seed))
@@ -56,6 +56,8 @@ def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) 
 
 def _pairwise_f1(labels, clusters):
     """F1 of the pairs in one cluster against the pairs in one class; 1 if there are no pairs."""
+    from sklearn.metrics.cluster import pair_confusion_matrix
+
     (_, only_cluster), (only_class, both) = pair_confusion_matrix(labels, clusters).tolist()
     pairs = 2 * both + only_cluster + only_class
     return 2 * both / pairs if pairs else 1.0

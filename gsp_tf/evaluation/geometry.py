@@ -6,9 +6,6 @@ from itertools import combinations
 import numpy as np
 from keras import ops
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
-from scipy.spatial.distance import pdist
-from sklearn.metrics import pairwise_distances_chunked
 
 from gsp_tf._arguments import check_choice
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, unit_vectors
@@ -82,6 +79,8 @@ def embedding_density(
 
 def _mean_distance(points, distance):
     """Mean distance between different rows of points `(n, D)`."""
+    from sklearn.metrics import pairwise_distances_chunked
+
     rounding = np.finfo(np.float32).eps
 
     def row_sums(distances, _):
@@ -168,6 +167,8 @@ def hull_overlap(embeddings: ArrayLike, labels: ArrayLike) -> float:
 
 def _overlap(one, other):
     """Whether the hulls of two sets of points `(N, D)`, `(M, D)` have a point in common."""
+    from scipy.optimize import linprog
+
     low = np.maximum(one.min(axis=0), other.min(axis=0))
     high = np.minimum(one.max(axis=0), other.max(axis=0))
     if (low > high).any():
@@ -212,6 +213,8 @@ def embedding_spread(embeddings: ArrayLike, labels: ArrayLike) -> dict[str, floa
         >>> embedding_spread([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0], [0.0, 1.0]], [0, 0, 1, 1])
         {'similarity': 0.0, 'effective_rank': 2.0, 'alignment': 0.0, 'uniformity': -1.063}
     """
+    from scipy.spatial.distance import pdist
+
     embeddings = checked_embeddings(embeddings, "embeddings")
     labels = checked_labels(labels, len(embeddings), "labels")
     unit = unit_vectors(embeddings).astype(np.float64)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import pdist, squareform
 
 from gsp_tf._arguments import checked_seed
 from gsp_tf._console import show_progress
@@ -88,6 +87,8 @@ class _ExactScale(_PairScale):
     # Cosine distances that differ by no more than the rounding of unit vectors are the same.
 
     def __init__(self, embeddings, metric, order, first, numbers):
+        from scipy.spatial.distance import pdist, squareform
+
         super().__init__(numbers[order])
         lengths = pdist(metric_points(embeddings[first], metric))
         ranked = np.unique(np.append(lengths, 0.0))

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import pairwise_distances_argmin
 
 from gsp_tf.evaluation._vectors import checked_embeddings
 
@@ -46,6 +45,8 @@ def prototype_partition(features: ArrayLike, prototypes: ArrayLike) -> _Prototyp
         >>> partition.histograms.tolist()
         [[0.5, 0.5]]
     """
+    from sklearn.metrics import pairwise_distances_argmin
+
     features, prototypes = _checked(features, prototypes)
     sets = features.reshape(len(features), -1, features.shape[-1])
     assignments = np.empty(sets.shape[:2], int)

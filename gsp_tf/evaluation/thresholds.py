@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtrc, stdtr
 
 from gsp_tf._arguments import check_at_least, check_positive, checked_seed
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
@@ -183,6 +182,8 @@ class _Resampled:
 
 def _classes_over(pairs, threshold, rate):
     """False match rate of each class `(C,)`, and whether it is significantly over a rate."""
+    from scipy.special import bdtrc, stdtr
+
     found = pairs.by_class([threshold], by_image=True)
     false, count = found.negatives[:, 0], found.num_negative
     rates = false / count

@@ -8,8 +8,6 @@ from dataclasses import replace
 import keras
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from sklearn.covariance import LedoitWolf
-from sklearn.decomposition import PCA
 
 from gsp_tf._console import show_progress
 from gsp_tf._files import reading_arrays, reason, replacing
@@ -154,6 +152,9 @@ def _whitening(
     images. Distances after it are those of Mahalanobis by the covariance within classes. A smaller
     dimension keeps the directions in which the mapped features vary most.
     """
+    from sklearn.covariance import LedoitWolf
+    from sklearn.decomposition import PCA
+
     mean = features.mean(axis=0)
     _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     sums = np.zeros((len(sizes), len(mean)))

@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull, QhullError
-from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
 from gsp_tf._arguments import checked_seed
@@ -42,6 +41,8 @@ def project(embeddings: ArrayLike, seed: int = 0) -> np.ndarray:
         >>> project([[0.0, 0.0, 0.0], [3.0, 0.0, 4.0]]).shape
         (2, 2)
     """
+    from sklearn.manifold import TSNE
+
     checked_seed(seed)
     embeddings = checked_embeddings(embeddings, "embeddings")
     start = _principal_plane(embeddings)

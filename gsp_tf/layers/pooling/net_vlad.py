@@ -7,7 +7,6 @@ from typing import Any
 import keras
 import numpy as np
 from keras import ops
-from sklearn.cluster import KMeans
 
 from gsp_tf._arguments import check_sizes, checked_seed
 from gsp_tf._numerics import at_least_float32, masked_softmax
@@ -108,6 +107,8 @@ class NetVLAD(LocalFeaturePooling):
             >>> sorted(vlad.centers.numpy().round(1).ravel().tolist())
             [0.1, 1.1]
         """
+        from sklearn.cluster import KMeans
+
         pool = sample_local_features(self, features, seed, num_clusters=self.num_clusters)
         clusters = KMeans(self.num_clusters, n_init=1, random_state=checked_seed(seed)).fit(pool)
         centers = clusters.cluster_centers_

@@ -1,5 +1,6 @@
 """Embeddings of a whole data set."""
 
+import itertools
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -156,6 +157,8 @@ class _ArrayBatches:
 def inference(embedder: keras.Model) -> Callable[[Tensor], Tensor]:
     """The embedder's forward pass in inference mode, embeddings only, traced once for all batches.
 
+    A first batch of one image is computed without a trace, which would take longer.
+
     Args:
         embedder: model from images to embeddings, its first output.
 
@@ -181,10 +184,13 @@ def inference(embedder: keras.Model) -> Callable[[Tensor], Tensor]:
     def forward(images):
         return tf.cast(embeddings_of(embedder, embedder(images, training=False)), "float32")
 
+    calls = itertools.count()
+
     def of_any_batch(images):
         images = tree.map_structure(tf.convert_to_tensor, images)
-        if tf.config.functions_run_eagerly():
-            return forward(images)
+        is_alone = next(calls) == 0 and all(len(x) == 1 for x in tree.flatten(images))
+        if is_alone or tf.config.functions_run_eagerly():
+            return forward.python_function(images)
         batches = tree.map_structure(lambda x: tf.TensorSpec((None, *x.shape[1:]), x.dtype), images)
         return forward.get_concrete_function(batches)(images)
 

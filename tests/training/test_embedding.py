@@ -44,17 +44,20 @@ def test_inference_follows_the_weights(embedder):
     np.testing.assert_allclose(after, 2.0 * before, rtol=1e-5, atol=1e-6)
 
 
-def test_traced_once_for_batches_of_every_size(embedder):
-    traces = []
+@pytest.mark.parametrize("counts", [(7, 5, 1), (1, 7, 5, 1)])
+def test_traced_once_for_batches_of_every_size_but_a_first_single_image(embedder, counts):
+    is_trace = []
     call = embedder.call
     embedder.call = lambda *arguments, **keywords: (
-        traces.append(arguments),
+        is_trace.append(not tf.executing_eagerly()),
         call(*arguments, **keywords),
     )[1]
     forward = inference(embedder)
-    for count in (7, 5, 1):
-        embed(forward, dataset(count)[1])
-    assert len(traces) == 1
+    for count in counts:
+        images, data = dataset(count)
+        expected = call(images, training=False)[0]
+        np.testing.assert_allclose(embed(forward, data)[0], expected, rtol=1e-5, atol=1e-6)
+    assert is_trace == ([True] if counts[0] > 1 else [False, True])
 
 
 def test_a_pair_of_arrays_is_a_data_set(embedder):

@@ -3,12 +3,14 @@
 python experiments/studies/ladder.py [--folders "[grocery, cars-25x25]"] [--seeds "[0, 1, 2]"]
 
 `gsp-tf train` climbs its ladder on each folder with each seed. cars-25x25 is 25 classes of the
-folder cars, evenly spaced, with the first 25 photographs of each. Adds to
+folder cars, evenly spaced, with the first 25 photographs of each. grocery.csv is the folder grocery
+with its super-classes spread over training, validation and test. Adds to
 experiments/results/evidence/ladder.csv the P@1 and MAP@R of the test classes, the MAP@R of the
 validation classes and the minutes of each rung. What that file has is not trained again, and a
 ladder that was stopped continues.
 """
 
+import csv
 import shutil
 import subprocess
 import sys
@@ -19,8 +21,16 @@ import records
 from jsonargparse import auto_cli
 from PIL import Image
 
-from gsp_tf.data import CanvasImages, load_cifar100, load_folder, load_glyphs, load_omniglot
-from gsp_tf.runs import RunFolder
+from gsp_tf.data import (
+    CanvasImages,
+    FileImages,
+    load_cifar100,
+    load_folder,
+    load_glyphs,
+    load_omniglot,
+    split_classes,
+)
+from gsp_tf.runs import RunFolder, choose_recipe
 
 OUT = Path(__file__).parents[1] / "results/evidence/ladder.csv"
 RUNS = Path("runs/ladder")
@@ -37,6 +47,7 @@ DRAWN = {
 }
 FOLDERS = (
     "grocery",
+    "grocery.csv",
     "grocery-20x25",
     "cars-25x25",
     "letters-100x20",
@@ -49,12 +60,15 @@ FOLDERS = (
 
 
 def photographs(name):
-    """The folder of a name: all of one, or a part, written once."""
+    """The folder or manifest of a name: all of a folder, or a part, written once."""
     source, _, part = name.partition("-")
     if source in PHOTOGRAPHS and not part:
         return Path(PHOTOGRAPHS[source])
     target = RUNS / "photographs" / name
     if target.exists():
+        return target
+    if name.endswith(".csv"):
+        write_manifest(target, Path(PHOTOGRAPHS[target.stem]))
         return target
     images = DRAWN[source]() if source in DRAWN else load_folder(PHOTOGRAPHS[source])
     total = len(images.class_names)
@@ -73,6 +87,25 @@ def photographs(name):
         make_messy(temporary)
     temporary.rename(target)
     return target
+
+
+def write_manifest(target, folder):
+    """The splits that `train` makes of a folder, with the super-classes that it lists."""
+    with (folder / "super_classes.csv").open(encoding="utf-8") as file:
+        groups = {row["class"]: row["super_class"] for row in csv.DictReader(file)}
+    images = load_folder(folder)
+    names = images.class_names
+    images = FileImages(images.paths, images.labels, names, [groups[name] for name in names])
+    parts = split_classes(images, choose_recipe(str(folder)).data.split_fractions)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_suffix(".new")
+    with temporary.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["path", "label", "split"])
+        for split, part in zip(("train", "validation", "test"), parts, strict=True):
+            for path, label in zip(part.paths, part.labels, strict=True):
+                table.writerow([Path(path).resolve(), part.class_names[label], split])
+    temporary.rename(target)
 
 
 def make_messy(folder):
@@ -110,7 +143,7 @@ def main(folders: tuple[str, ...] = FOLDERS, seeds: tuple[int, ...] = (0, 1, 2))
 
     Args:
         folders: names of folders: grocery, cars, messy, canvases, cifar100, omniglot or letters,
-            or parts of them such as cars-25x25.
+            or parts of them such as cars-25x25, or grocery.csv.
         seeds: seeds of the runs; the classes are divided alike.
     """
     known = records.read(OUT) if OUT.exists() else {}

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import os
 import shutil
 import signal
@@ -203,7 +204,8 @@ def _quiet_tensorflow(interruption):
 def _shorten_imports():
     """Imports TensorFlow and Keras without packages that no command uses through them."""
     # They import these where they are installed: half of the time of their own import. A command
-    # imports later what it uses itself.
+    # imports later what it uses itself. Python would also search all that the import makes for
+    # garbage, during the import and after it, which takes a second.
     for_keras = "IPython", "matplotlib", "pandas", "sklearn"
     unused = {"tensorflow": for_keras, "keras": for_keras}
     for_jax = "tensorflow.lite.python.util", "keras.src.callbacks.orbax_checkpoint"
@@ -212,11 +214,16 @@ def _shorten_imports():
     def load(packages, execute, module):
         hidden = [name for name in packages if name not in sys.modules]
         sys.modules.update(dict.fromkeys(hidden))
+        is_outer = gc.isenabled()
+        gc.disable()
         try:
             execute(module)
         finally:
             for name in hidden:
                 del sys.modules[name]
+            if is_outer:
+                gc.freeze()
+                gc.enable()
 
     for name, packages in unused.items():
         if name not in sys.modules:

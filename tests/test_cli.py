@@ -189,11 +189,13 @@ def test_the_log_of_tensorflow_is_kept_back_unless_its_import_fails(tmp_path, le
 
 
 IMPORTS = """
+import gc
 import sys
 from gsp_tf.cli import main
 try:
     main({arguments})
 finally:
+    assert gc.isenabled() and gc.get_freeze_count() > 0
     print(sorted({{"IPython", "jax", "pandas", "sklearn", "tensorflow"}} & {{*sys.modules}}))
     import pandas, sklearn
     from matplotlib.figure import Figure

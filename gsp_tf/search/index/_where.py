@@ -65,7 +65,9 @@ def rows_where(table: pa.Table, condition: str) -> pa.Array:
 
         found = ds.dataset(table).to_table(columns={"met": met})["met"]
     except _REFUSALS as error:
-        why = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
+        why = str(error) or type(error).__name__
+        if isinstance(error, SyntaxError):
+            why = f"{error.msg[0].upper()}{error.msg[1:]}. {_GRAMMAR}"
         raise ConditionError(
             f"The condition {condition[:200]!r} cannot be used: {why.rstrip('.')}."
         ) from error

@@ -108,10 +108,11 @@ def find_images(folder: PathLike, left_out: LeftOut) -> list[str]:
     for parent, folders, files in os.walk(folder, onerror=refused.append, followlinks=True):
         for name in list(folders):
             path = os.path.join(parent, name)
-            is_deep_link = parent != folder and os.path.islink(path)  # it may lead in a circle
-            if is_deep_link or _is_hidden(name):
+            is_deep = parent != folder or _lies_in(folder, _real([path]))  # may lead in a circle
+            is_left = is_deep and os.path.islink(path)
+            if is_left or _is_hidden(name):
                 folders.remove(name)
-                (links if is_deep_link else hidden_folders).append(path)
+                (links if is_left else hidden_folders).append(path)
         for name in files:
             is_image = name.lower().endswith(IMAGE_EXTENSIONS)
             if is_image or not name.startswith("."):

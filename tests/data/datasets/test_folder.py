@@ -83,7 +83,9 @@ def test_a_linked_class(pets, tmp_path_factory):
     for name in ("1.png", "2.png"):
         save(tmp_path_factory.getbasetemp() / "elsewhere" / name)
     (pets / "linked").symlink_to(tmp_path_factory.getbasetemp() / "elsewhere")
-    assert load_folder(pets).labels.tolist() == [0, 0, 1, 1, 2, 2]
+    (pets / "circle").symlink_to(pets)
+    with pytest.warns(UserWarning, match="1 link to a folder: circle\n"):
+        assert load_folder(pets).labels.tolist() == [0, 0, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(("extension", "name"), [(".HEIC", "HEIF"), (".avif", "AVIF")])

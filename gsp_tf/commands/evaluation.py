@@ -64,10 +64,15 @@ def _rerank_test_images(run, methods, tokens, at, out, **options):
     from gsp_tf._files import locked
     from gsp_tf.commands._rankings import reranked, write_metrics
     from gsp_tf.evaluation import RERANKINGS
-    from gsp_tf.runs import open_run, rerank_run
+    from gsp_tf.runs import Run, has_local_features, open_run, rerank_run
 
-    methods, at = _each(methods, RERANKINGS), sorted(set(at)) or _AT
-    record = reranked(rerank_run(open_run(run), methods, tokens or _TOKENS, at, **options))
+    opened, every, at = open_run(run), RERANKINGS, sorted(set(at)) or _AT
+    is_one = "all" in methods and isinstance(opened, Run)
+    if is_one and not has_local_features(opened.learner.embedder):
+        print("note: transport is left out; it needs a pooling with weights, such as gsp.")
+        every = RERANKINGS[:-1]
+    found = rerank_run(opened, _each(methods, every), tokens or _TOKENS, at, **options)
+    record = reranked(found)
     with locked(run):
         write_metrics(record, out or Path(run) / "reranking.json")
 

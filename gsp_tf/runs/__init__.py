@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gsp_tf.runs._evaluation import fingerprint, prefix_metrics
     from gsp_tf.runs._facts import recipe_facts
     from gsp_tf.runs._report import print_results
-    from gsp_tf.runs._reranking import TokenModel, rerank_run
+    from gsp_tf.runs._reranking import TokenModel, has_local_features, rerank_run
     from gsp_tf.runs.choices import choices_text, choose_recipe, climbs, ladder_recipes
     from gsp_tf.runs.comparison import Comparison
     from gsp_tf.runs.data import Splits, evaluation_batches, load_folds, load_images, load_splits

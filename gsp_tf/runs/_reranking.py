@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from gsp_tf.runs.run import Run
 
 
+def has_local_features(embedder: keras.Model) -> bool:
+    """Whether the pooling of an embedder has the weights of places that a `TokenModel` needs."""
+    return hasattr(embedder.get_layer("pooling"), "pooling_weights")
+
+
 class TokenModel:
     """The part of an embedder that gives local features and their pooling weights.
 
@@ -35,7 +40,7 @@ class TokenModel:
 
     def __init__(self, embedder: keras.Model, k: int | None = 16):
         self._features, self._pooling = features_model(embedder)
-        if not hasattr(self._pooling, "pooling_weights"):
+        if not has_local_features(embedder):
             raise ValueError(
                 f"Matching of local features needs a pooling with weights, such as gsp; the model "
                 f"has {type(self._pooling).__name__}."

@@ -99,6 +99,9 @@ def test_evaluate_refuses_what_it_cannot_re_rank(gsp_run, digit_images, tmp_path
     assert run_command("evaluate", average, "--rerank", "transport") == 1
     message = "needs a pooling with weights, such as gsp; the model has GlobalAveragePooling2D"
     assert message in capsys.readouterr().err
+    assert run_command("evaluate", average, "--rerank", "all") == 0
+    assert "note: transport is left out" in capsys.readouterr().out
+    assert "database_augmentation" in json.loads((average / "reranking.json").read_text("utf-8"))
     assert run_command("evaluate", gsp_run, "--rerank", "transport", "--tokens", 0) == 1
     assert (
         "--tokens must be an integer from 1 to 65,536, or null, received 0"

@@ -11,6 +11,7 @@ from gsp_tf.runs import (
     attributes_of_head,
     evaluation_batches,
     features_model,
+    has_local_features,
     maps_of_head,
 )
 from gsp_tf.search import RunModel
@@ -44,8 +45,8 @@ class ModelView:
         self.pooling_name = type(self._head).__name__
         has_attributes = hasattr(self._head, "attribute_maps")
         self.num_prototypes = self._head.num_prototypes if has_attributes else 0
-        has_weights = hasattr(self._head, "pooling_weights")
-        self._tokens = TokenModel(model.embedder, TOKENS) if has_weights else None
+        has_tokens = has_local_features(model.embedder)
+        self._tokens = TokenModel(model.embedder, TOKENS) if has_tokens else None
 
     def look(self, batches: Any) -> View:
         """The view of the only image of a single batch."""

@@ -1,5 +1,6 @@
 """Text for the terminal: counts and lists in messages, and progress bars."""
 
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -36,6 +37,11 @@ def _shortened(items: Sequence[object], limit: int) -> list[str]:
 def one_line(error: Exception) -> str:
     """The message of an error on one line of at most 300 characters; its type without one."""
     return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def command_line(*words: object) -> str:
+    """A command of gsp-tf to copy into a shell, with quotes around words that need them."""
+    return shlex.join(["gsp-tf", *map(str, words)])
 
 
 def to_install(extra: str) -> str:

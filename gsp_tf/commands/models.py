@@ -1,6 +1,7 @@
 """Networks and models in use: list, convert, embed with, export and publish them."""
 
 import os
+import shlex
 import sys
 from typing import Literal, get_args
 
@@ -208,7 +209,8 @@ def publish(run: str, *, out: str | None = None, license: str | None = None):
         print(f"Uploaded: {place}")
         return
     print(f"Ready to publish: {place}")
-    print(f"Upload it to Hugging Face: hf upload USER/{place.name} {place}")
+    upload = shlex.join(["hf", "upload", f"USER/{place.name}", str(place)])
+    print(f"Upload it to Hugging Face: {upload}")
 
 
 def _show_untrained(run):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from gsp_tf._console import command_line
 from gsp_tf._numbers import Count, NonNegative
 from gsp_tf.recipe import DataRecipe, compose, given_values, recipe_values
 from gsp_tf.runs import RunFolder, require_run
@@ -184,7 +185,7 @@ def tune(
     is_done = tuning.run(trials)
     tuning.show()
     if not is_done:
-        print(f"To continue: gsp-tf tune --resume {tuning.path}")
+        print(f"To continue: {command_line('tune', '--resume', tuning.path)}")
     return 0 if is_done else 130
 
 
@@ -236,7 +237,8 @@ def demo(*, runs: str = "runs", epochs: Count | None = None, data: str | None = 
     print_results([run.folder for run in trained])
     print(f"Report: {report}")
     if trained[-1].status == "interrupted":
-        print(f"To continue this run: gsp-tf train --resume {trained[-1].folder.path}")
+        words = "train", "--resume", trained[-1].folder.path
+        print(f"To continue this run: {command_line(*words)}")
     return _exit_code(trained)
 
 
@@ -292,7 +294,8 @@ def _free(path, command):
     free = next(str(folder.path) for folder in RunFolder(path).numbered() if folder.is_free())
     if free != path:
         begun = Path(path, "recipe.yaml" if command == "train" else "tuning.yaml").is_file()
-        continues = f" If the first was stopped, gsp-tf {command} --resume {path} continues it."
+        resume = command_line(command, "--resume", path)
+        continues = f" If the first was stopped, {resume} continues it."
         warnings.warn(
             f"{path} exists, so this run goes to {free}.{continues if begun else ''}",
             stacklevel=2,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gsp_tf._console import show_progress
+from gsp_tf._console import command_line, show_progress
 from gsp_tf._files import reading_arrays
 from gsp_tf.data import ImageSet
 from gsp_tf.evaluation import (
@@ -50,7 +50,8 @@ def kept_embeddings(run):
             kept = RunEmbeddings(*map(arrays.get, RunEmbeddings._fields))
     except ValueError as error:
         raise ValueError(
-            f"{folder.embeddings_path} is damaged; gsp-tf evaluate {folder.path} writes it again."
+            f"{folder.embeddings_path} is damaged; {command_line('evaluate', folder.path)} writes "
+            "it again."
         ) from error
     gallery = None if splits.gallery is None else splits.gallery.labels
     same = np.array_equal(splits.test.labels, kept.query_labels)

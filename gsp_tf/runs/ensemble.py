@@ -8,6 +8,7 @@ from typing import Self
 import keras
 import numpy as np
 
+from gsp_tf._console import command_line
 from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ensemble_metrics
@@ -189,7 +190,7 @@ class Ensemble(Run):
                 if not folder.is_trained():
                     raise ValueError(
                         f"{folder.path} is not trained to its end; continue with "
-                        f"gsp-tf train --resume {self.folder.path}"
+                        f"{command_line('train', '--resume', self.folder.path)}"
                     )
                 if "test" not in folder.metrics():
                     model.evaluate()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from gsp_tf._console import counted
+from gsp_tf._console import command_line, counted
 from gsp_tf._files import (
     SEAL,
     UNSEALED,
@@ -97,7 +97,7 @@ class RunFolder:
                 )
             raise FileExistsError(
                 f"The run folder {self.path} exists. Choose another one, remove it, or continue it "
-                f"if it was stopped: gsp-tf train --resume {self.path}"
+                f"if it was stopped: {command_line('train', '--resume', self.path)}"
             )
 
     def is_free(self) -> bool:
@@ -216,7 +216,7 @@ class RunFolder:
     def _how_to_continue(self):
         if not self.recipe_path.exists():
             return ""
-        command = f"gsp-tf train --resume {self.path}"
+        command = command_line("train", "--resume", self.path)
         if self.is_trained():
             return f"The model is kept: free some space, then evaluate it with {command}"
         # The runs of an ensemble are in folders of their own.
@@ -242,8 +242,8 @@ class RunFolder:
         if not self.metrics_path.exists():
             return {}
         again = (
-            f"Restore a copy, or remove it: gsp-tf evaluate {self.path} then writes the results of "
-            "the model again, without those of its training."
+            f"Restore a copy, or remove it: {command_line('evaluate', self.path)} then writes the "
+            "results of the model again, without those of its training."
         )
         return read_sealed_json(self.metrics_path, again)
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gsp_tf import backbones
+from gsp_tf._console import command_line
 from gsp_tf._files import locked, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe import Recipe, resolved
@@ -255,10 +256,11 @@ class Ladder:
         begun = self._begun()
         left = [*self.recipes][len(begun) :]
         if left and not self._is_over and self.status == "finished":
+            words = "train", self._folder(left[0]).recipe_path, "--initial_run", self.path
             print(
                 f"The {_TITLES[begun[-1]]} was no better on the validation classes, so the "
-                f"{_TITLES[left[0]]} was not tried. To train it all the same: gsp-tf train "
-                f"{run.recipe.data.path} --initial_run {self.path}"
+                f"{_TITLES[left[0]]} was not tried. To train it all the same: "
+                f"{command_line(*words)}"
             )
         print(f"Report: {run.report()}")
         gain = gain_text(run.recipe, metrics)
@@ -293,7 +295,8 @@ class Ladder:
     def _continuation(self):
         """The line that says how to continue, if there is more to train."""
         if self._is_over:
-            return f"The time is over. To continue: gsp-tf train --resume {self.path}\n"
+            command = command_line("train", "--resume", self.path)
+            return f"The time is over. To continue: {command}\n"
         rung = self._folder(self._begun()[-1])
         return continuation(self.path, rung.recipe(), [rung.metrics()])
 

@@ -10,6 +10,7 @@ from typing import Self
 import keras
 import numpy as np
 
+from gsp_tf._console import command_line
 from gsp_tf._files import locked, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ranking_metrics
@@ -311,7 +312,7 @@ def continuation(path: PathLike, recipe: Recipe, models: Sequence[Mapping]) -> s
     There is none if more epochs alone would change nothing: a training that diverged, or ended
     before its last epoch, does not continue.
     """
-    command = f"gsp-tf train --resume {path}"
+    command = command_line("train", "--resume", path)
     if any(metrics.get("status") in _CONTINUES for metrics in models):
         return f"To continue: {command}\n"
     epochs, best = recipe.training.epochs, [metrics.get("best_epoch") for metrics in models]

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gsp_tf._arguments import check_at_least, check_choice
-from gsp_tf._console import to_install
+from gsp_tf._console import command_line, to_install
 from gsp_tf._files import (
     advising,
     csv_cell,
@@ -223,7 +223,7 @@ class Tuning:
 
     @property
     def _command(self):
-        return f"gsp-tf tune --resume {self.path}"
+        return command_line("tune", "--resume", self.path)
 
     def _how_to_continue(self):
         is_search = self._settings_path.exists()
@@ -260,7 +260,7 @@ class Tuning:
                 print(f"Trial {row['trial']}: {row['note']}.")
         print(f"Report: {self.path / 'report.html'}")
         if _best_of(trials) is not None:
-            print(f"The best recipe: gsp-tf train {self.path / 'best.yaml'}")
+            print(f"The best recipe: {command_line('train', self.path / 'best.yaml')}")
 
     def _rows(self, trials):
         """The trials as they are in tables, the complete ones first, the best of them first."""

@@ -1,5 +1,7 @@
 """The ladder of `gsp-tf train FOLDER`: what each rung starts from, and what is kept."""
 
+import shlex
+
 import keras
 import numpy as np
 import pytest
@@ -107,13 +109,18 @@ def test_a_ladder_that_was_stopped_continues(photographs, capsys, monkeypatch, w
 
 
 def test_a_ladder_ends_where_a_rung_is_no_better(photographs, capsys, without_tracing):
-    assert run_command("train", "my_images", *SHORT, "--training.learning_rate", "1e-12") == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert rung("block").metrics()["best_epoch"] is None and not rung("network").metrics()
-    assert "so the whole network was not tried" in printed
-    command = ["train", "my_images", "--initial_run", "runs/my_images-0", "--run", "runs/all"]
-    assert f"gsp-tf {' '.join(command[:4])}" in printed
-    assert run_command("check", *command[1:], *SHORT[-4:]) == 0
+    path = "runs/my images"
+    options = "--training.learning_rate", "1e-12", "--run", path
+    assert run_command("train", "my_images", *SHORT, *options) == 0
+    printed = capsys.readouterr().out
+    assert rung("block", path).metrics()["best_epoch"] is None
+    assert not rung("network", path).metrics()
+    begin = "so the whole network was not tried. To train it all the same: gsp-tf train "
+    words = shlex.split(printed.split(begin)[1].splitlines()[0])
+    assert run_command("check", *words, "--run", "runs/all") == 0
+    checked = " ".join(capsys.readouterr().out.split())
+    assert f"two_blocks, the model of {path}, batch normalisation frozen" in checked
+    assert "at most 2 epochs x 2 steps" in checked
 
 
 def test_a_ladder_without_epochs_keeps_its_start(photographs, capsys, without_tracing):

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gsp_tf._console import listed
+from gsp_tf._console import command_line, listed
 from gsp_tf._files import file_sha256, hashing, locked
 from gsp_tf._metadata import Metadata, ModelInfo, check_range
 from gsp_tf._typing import PathLike
@@ -137,7 +137,8 @@ class StoredFile:
         path = self.found(folder)
         warnings.warn(
             f"{path} is larger than the available memory, so its checksum was not compared: damage "
-            f"in it would give wrong results. gsp-tf index {folder} --verify compares it.",
+            f"in it would give wrong results. {command_line('index', folder, '--verify')} compares "
+            "it.",
             stacklevel=2,
         )
         return path
@@ -294,8 +295,9 @@ class IndexFolder:
         """Raises `FileExistsError` if the folder holds an index or other files."""
         if self.metadata_path.exists():
             raise FileExistsError(
-                f"{self.path} holds an index; add to it (gsp-tf index {self.path} --add DIR), "
-                "choose another folder or remove it."
+                f"{self.path} holds an index; add to it "
+                f"({command_line('index', self.path, '--add', 'DIR')}), choose another folder or "
+                "remove it."
             )
         if self.path.exists() and not (self.path.is_dir() and all(map(_is_left, self._files()))):
             raise FileExistsError(f"{self.path} exists and holds no index; choose another folder.")

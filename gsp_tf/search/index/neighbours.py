@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gsp_tf._arguments import check_at_least, integers
-from gsp_tf._console import listed, show_progress
+from gsp_tf._console import command_line, listed, show_progress
 from gsp_tf._files import several
 from gsp_tf._metadata import check_same_model
 from gsp_tf._typing import PathLike, Reranking
@@ -259,9 +259,10 @@ class _Searcher:
                     f"The index {path} holds vectors from elsewhere and has no model to embed "
                     f"{images[0]}; search it with vectors (.parquet, .npz, .npy)."
                 )
+            command = command_line("search", made_by.run, images[0], "--index", path)
             raise ValueError(
                 f"The index {path} itself has no model to embed {images[0]}; name the run and the "
-                f"index: gsp-tf search {made_by.run} {images[0]} --index {path}."
+                f"index: {command}."
             )
         if self.rerank == "transport" and len(self.index):
             tokens = self.index.token_sets(self.index.ids[:1]).weights.shape[1]

@@ -239,32 +239,6 @@ def test_a_fault_that_a_later_file_mends(write):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"warmup_epochs": 10}, "warmup_epochs must be below training.epochs, 10, received 10"),
-        ({"optimizer": "adamw"}, "weight_decay must be above 0 with training.optimizer=adamw"),
-        ({"weight_decay_exclusions": ["bias"]}, "must be empty without a training.weight_decay or"),
-        ({"optimizer": "lion", "beta_2": 0.99}, "optimizer=lion; it is for adam and adamw"),
-        ({"warmup_steps": 1000}, "warmup_steps must be below the 1000 steps after the warm-up"),
-        ({"warmup_steps": 1, "schedule": ScheduleRecipe("plateau")}, "warmup_steps must be 0"),
-        ({"gradient_accumulation_steps": 3}, "must be a divisor of training.steps_per_epoch, 100"),
-        (
-            {"optimizer": "schedule_free_adamw", "schedule": ScheduleRecipe("cosine")},
-            "schedule.name must be constant with training.optimizer=schedule_free_adamw",
-        ),
-        ({"optimizer": "schedule_free_adamw", "ema_momentum": 0.9}, "ema_momentum must be 0 with"),
-        (
-            {"learning_rate": 1e-5, "schedule": ScheduleRecipe(minimum=1e-4)},
-            "minimum must be at most training.learning_rate, 1e-05, received 0.0001",
-        ),
-    ],
-)
-def test_training_out_of_range(settings, message):
-    with pytest.raises(ValueError, match=message):
-        TrainingRecipe(**settings)
-
-
-@pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Recipe(trainer="CCP"), "trainer must be one of fit, ccp, classification, rec"),

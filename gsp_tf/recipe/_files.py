@@ -64,7 +64,8 @@ def compose(
     files: list[PathLike], given: dict, under: dict | None = None, resolve: bool = True
 ) -> Recipe:
     """Combine recipe files with nested values that override them, and others that they override."""
-    name = {"name": composed_name(files)} if len(files) > 1 else {}
+    # All files but the first one, which is the data set's, name the recipe.
+    name = {"name": "-".join(Path(file).stem for file in files[1:])} if len(files) > 1 else {}
     layers = [_DEFAULTS, name, under or {}, *map(_file_values, files)]
     try:
         _check_sections(Recipe, given)
@@ -88,11 +89,6 @@ def _located(error, files, layers, resolve):
         except ValueError:
             faulty = files[count - 1]
     return ValueError(str(error) if faulty is None else f"{faulty}: {error}")
-
-
-def composed_name(files):
-    """The name of a recipe from several files: all of them but the first, the data set's."""
-    return "-".join(Path(file).stem for file in files[1:])
 
 
 def _file_values(file):

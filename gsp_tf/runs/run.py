@@ -24,7 +24,7 @@ from gsp_tf.runs._evaluation import (
     metrics_by_dim,
     test_metrics,
 )
-from gsp_tf.runs._facts import data_facts, facts_table, model_facts, training_facts
+from gsp_tf.runs._facts import data_facts, facts_table, recipe_facts
 from gsp_tf.runs._report import SeenImages, check_same_images, print_results, summary_of
 from gsp_tf.runs._trackers import Trackers
 from gsp_tf.runs._training import Training, accuracy
@@ -103,7 +103,7 @@ class Run:
     def describe(self) -> str:
         """Describe what the recipe trains, in lines of text."""
         facts = data_facts(self.recipe, self.folds)
-        return facts_table(facts | model_facts(self.recipe) | training_facts(self.recipe))
+        return facts_table(facts | recipe_facts(self.recipe))
 
     def fit(
         self, callbacks: Sequence[keras.callbacks.Callback] = (), **changes: int | None

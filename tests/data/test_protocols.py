@@ -34,16 +34,3 @@ def test_parts_of_the_training_half(protocol, sizes):
     train, validation = protocol_classes(protocol, 100)
     assert (len(train), len(validation)) == sizes
     np.testing.assert_array_equal(np.concatenate([train, validation]), np.arange(100))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("mlrc", 7, 3), "the 7 classes of the training half give 6 and 1"),
-        (("tuning", 2), "give 2 and 0"),
-        (("ablation", 3), "needs at least two classes to train and two to validate"),
-    ],
-)
-def test_too_few_classes_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        protocol_classes(*arguments)

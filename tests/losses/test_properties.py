@@ -210,7 +210,7 @@ def test_a_reduction_is_of_all_pairs_together_with_a_mean_over_pairs(make):
     assert float(make()(np.array([0]), RANDOM[:1])) == 0.0
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e10, 1e19, 1e30])
+@pytest.mark.parametrize("scale", [1e-30, 1e19, 1e30])
 @pytest.mark.parametrize("name", LAYERS | EVERY_PAIR_LOSS)
 def test_embeddings_of_any_size_are_finite_or_refused(name, scale):
     loss = (LAYERS | EVERY_PAIR_LOSS)[name]()

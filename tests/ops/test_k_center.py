@@ -49,9 +49,3 @@ def test_squares_of_large_points_do_not_overflow(scale):
     pool = scale * np.array([[0.0, 0.0], [1.0, 0.0], [-3.0, 0.5], [2.0, 1.0]], "float32")
     centers = scale * np.array([[0.8, 0.0]], "float32")
     assert np.asarray(greedy_k_center(pool, centers, 4)).tolist() == [2, 3, 0, 1]
-
-
-@pytest.mark.parametrize("k", [0, 4])
-def test_refuses_a_k_out_of_range(k):
-    with pytest.raises(ValueError, match=rf"can choose 1 to 3 of a pool \(3, 2\), received k={k}"):
-        greedy_k_center(np.ones((3, 2)), np.ones((1, 2)), k)

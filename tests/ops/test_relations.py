@@ -56,19 +56,3 @@ def test_classes_and_functions():
 
     found = np.asarray(label_relation([0, 2], [0, 1, 2], near))
     np.testing.assert_array_equal(found, nearness[[0, 2]])
-
-
-@pytest.mark.parametrize(
-    ("relation", "message"),
-    [
-        ("all", "relation must be one of equal, any, jaccard, cosine, or a function"),
-        (None, "relation must be one of equal, any, jaccard, cosine, or a function"),
-        (lambda x, y: np.ones((3, 2)), r"must have the shape \(3, 3\), received \(3, 2\)"),
-        (lambda x, y: np.ones(3), r"must have the shape \(3, 3\), received \(3,\)"),
-        (lambda x, y: np.full((3, 3), -0.5), "must lie in 0 to 1, received -0.5"),
-        (lambda x, y: np.full((3, 3), np.nan), "must lie in 0 to 1, received nan"),
-    ],
-)
-def test_refuses_what_is_no_relation(relation, message):
-    with pytest.raises(ValueError, match=message):
-        label_relation(np.eye(3), np.eye(3), relation)

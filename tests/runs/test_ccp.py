@@ -1,7 +1,7 @@
 import keras
 import pytest
 
-from gsp_tf.recipe import ClassRecipe, Recipe, TrainingRecipe, load_recipe
+from gsp_tf.recipe import load_recipe
 from gsp_tf.runs import Run
 from gsp_tf.training import ProjectionLearner
 
@@ -45,8 +45,3 @@ def test_a_loss_with_proxies_of_its_own_is_refused(write_recipe, tmp_path):
     with pytest.raises(ValueError, match="takes a MetricLearner with a pair loss"):
         Run(tmp_path / "run", recipe).train()
     assert not (tmp_path / "run").exists()
-
-
-def test_patience_of_training_is_refused():
-    with pytest.raises(ValueError, match="training.patience must be null with trainer=ccp"):
-        Recipe(trainer="ccp", loss=ClassRecipe("contrastive"), training=TrainingRecipe(patience=3))

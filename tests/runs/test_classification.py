@@ -97,21 +97,6 @@ def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tm
             started(recipe, classifier.folder.path, *options)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--protocol.name", "ablation"], "protocol.name must be fractions with trainer=class"),
-        (["--head.name", "linear_grouping"], "head must be null with trainer=classification"),
-        (["--zero_shot.weight", "0.1", "--pooling.name", "gsp"], "zero_shot.weight must be 0"),
-    ],
-)
-def test_what_a_classifier_has_not_is_refused(write_recipe, options, message):
-    if "linear_grouping" in options:
-        options = [*options, "--head.num_groups", "2", "--loss_wrapper.name", "grouped"]
-    with pytest.raises(ValueError, match=message):
-        load_recipe(write_recipe(CLASSIFIER), options)
-
-
 def test_selected_images_are_those_of_the_set():
     pixels = np.arange(6 * 16, dtype="uint8").reshape(6, 4, 4, 1)
     images = data.ArrayImages(pixels, [0, 1, 2, 0, 1, 2], ["a", "b", "c"])

@@ -109,19 +109,6 @@ def test_a_grid_of_one_is_the_labelled_tile_alone():
         np.testing.assert_array_equal(alone.image(5), collages.foreground.image(5))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_folds": 1}, "protocol.num_folds must be 2 or more, received 1"),
-        ({"fold": 4}, "protocol.fold must be null, or 0 to 3, received 4"),
-        ({"name": "ablation", "fold": 1}, "protocol.fold must be null with"),
-    ],
-)
-def test_values_out_of_range_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        ProtocolRecipe(**{"name": "mlrc", **arguments})
-
-
 @pytest.mark.parametrize("name", [name for name in NAMES["data"] if name != "glyphs"])
 def test_every_data_set_needs_a_folder(name, tmp_path):
     divided = name in ("cifar_collage", "unlabelled")

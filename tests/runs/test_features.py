@@ -222,18 +222,6 @@ def test_bad_maps_are_refused(tmp_path):
         computed(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--backbone.frozen_to", "null"], "null without backbone.frozen_to"),
-        (["--data.min_crop_area", "0.5"], "null with data.min_crop_area below 1"),
-    ],
-)
-def test_recipes_without_a_fixed_view_or_a_frozen_part_are_refused(write_recipe, options, message):
-    with pytest.raises(ValueError, match=f"data.feature_cache must be {message}"):
-        load_recipe(write_recipe(SECTIONS), ["--data.feature_cache", "features", *options])
-
-
 def test_the_frozen_part_stays_frozen():
     recipe = load_recipe([], ["--backbone.name", "resnet20", "--backbone.frozen_to", "stage_2"])
     embedder = build_embedder(recipe, channels=3)

@@ -80,31 +80,6 @@ def test_a_named_callback_ends_training(write_recipe, without_tracing, tmp_path)
     assert "test" not in run.folder.metrics() and not run.folder.embeddings_path.exists()
 
 
-@pytest.mark.parametrize(
-    ("callbacks", "message"),
-    [
-        ("{wandb: {projet: a}}", "callbacks.wandb.projet is not an argument of wandb; did you"),
-        ("{wandb: {mode: on}}", "callbacks.wandb.mode must be one of online, offline, disabled"),
-        ("{lambda: {}}", "callbacks.lambda is not a callback; there are csv_logger"),
-        ("{csv_logger: {filename: ../a.csv}}", "filename must be a path within the run folder"),
-        (
-            "{reduce_lr_on_plateau: {}}\ntraining: {schedule: {name: cosine}}",
-            "callbacks.reduce_lr_on_plateau needs training.schedule.name=constant, received cosine",
-        ),
-        (
-            "{model_checkpoint: {filepath: a.keras}}\ndata: {feature_cache: f}\n"
-            "backbone: {frozen_to: conv2d}",
-            "callbacks.model_checkpoint needs data.feature_cache=null",
-        ),
-    ],
-)
-def test_refused_callbacks(tmp_path, callbacks, message):
-    path = tmp_path / "recipe.yaml"
-    path.write_text(f"callbacks: {callbacks}")
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load_recipe(path)
-
-
 def test_later_files_and_options_add_callbacks_and_change_their_fields(tmp_path):
     files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
     files[0].write_text("callbacks: {wandb: {project: a, group: b}, mlflow: {}}")

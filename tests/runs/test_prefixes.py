@@ -9,7 +9,7 @@ from digit_runs import run_command
 
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.losses import MatryoshkaLoss
-from gsp_tf.recipe import ClassRecipe, Recipe, load_recipe, resolved
+from gsp_tf.recipe import load_recipe
 from gsp_tf.runs import Run
 
 RECIPE = """
@@ -76,10 +76,3 @@ def test_any_embeddings_are_evaluated_by_their_prefixes(tmp_path, capsys):
     ):
         assert run_command("rank", file, "--dims", *options) == 1
         assert message in " ".join(capsys.readouterr().err.split())
-
-
-def test_a_head_with_two_embeddings_has_no_prefixes():
-    wrapper = ClassRecipe("matryoshka", {"dims": [8, 64]})
-    head = ClassRecipe("dense_branches")
-    with pytest.raises(ValueError, match="matryoshka takes one embedding; head.name=dense_br"):
-        resolved(Recipe(loss_wrapper=wrapper, head=head))

@@ -247,24 +247,6 @@ def test_queries_search_a_gallery(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--pooling.transport_ration", "0.2"], "did you mean transport_ratio?"),
-        (["--training.epochs", "many"], "training.epochs"),
-        (["--data.split_fractions", "[0.5, 0.0, 0.5]"], "three positive shares"),
-        (["--training.epochs", "-1"], "training.epochs must be an integer from 0 to"),
-        (["--training.learning_rate", ".nan"], "training.learning_rate must be a number above 0"),
-        (["--zero_shot.weight", "2"], "zero_shot.weight must be a number of 0 or more and at"),
-        (["--seed", "-1"], "seed must be an integer from 0 to 4,294,967,295, received -1"),
-        *((["--name", name], "name must be the name") for name in ("", "../up", ".hidden", "a\\b")),
-    ],
-)
-def test_a_bad_recipe_is_refused_when_it_is_read(trained, options, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load_recipe(trained.recipe, options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
         (["--pooling.transport_ratio", "0"], "transport_ratio must lie in (0, 1], received 0"),
         (["--backbone.name", "vgg"], "Unknown backbone 'vgg', known are bn_inception, conv4"),
         (["--pooling.name", "gap", "--training.adapt_batches", "0"], "zero_shot.weight > 0 needs"),

@@ -179,46 +179,6 @@ def test_other_systems_with_a_loss_of_views(digits, photos, write_recipe):
     assert all(loss.view_weight == 0.5 for loss in learner.named_losses.values())
 
 
-VIEWS = "data: {views: 2}\n"
-WITHOUT = "data: {views: 2, classes_per_batch: 0, unlabelled_per_batch: 8}\n"
-OF_NT_XENT = "loss: {name: contrastive}\nview_loss: {name: nt_xent}\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("data: {name: unlabelled}", "data.views must be 2 with data.name=unlabelled, whose"),
-        (
-            WITHOUT.replace("views", "name: unlabelled, views") + "protocol: {name: mlrc}\n"
-            "loss: {name: nt_xent}",
-            "protocol.name must be fractions with data.name=unlabelled",
-        ),
-        ("data: {unlabelled: more}", "data.unlabelled must be null with data.views=1"),
-        ("data: {views: 2, unlabelled_per_batch: 8}", "data.unlabelled_per_batch must be 0"),
-        (WITHOUT + "loss: {name: proxy_anchor}", "needs the class of each image, and .* draws"),
-        (WITHOUT + OF_NT_XENT, "view_loss must be null with data.classes_per_batch=0: loss is"),
-        (VIEWS + "view_loss: {name: vicreg}", "view_loss.normalize must be true with"),
-        (VIEWS, "data.views=2 needs a loss that compares views: view_loss besides"),
-        (
-            VIEWS + OF_NT_XENT + "trainer: ccp\ntraining: {patience: null}",
-            "trainer must be fit with data.views=2, received ccp",
-        ),
-        (VIEWS + OF_NT_XENT + "zero_shot: {weight: 0.1}", "zero_shot.weight must be 0 with data"),
-        (
-            "data: {views: 2, feature_cache: maps}\n" + OF_NT_XENT,
-            "data.feature_cache must be null with data.views: features are of one fixed view",
-        ),
-        ("data: {augmentation: [{name: mix_up}]}", "it mixes images of .*similarity_mixup"),
-        ("data: {augmentation: [{name: rotation}]}", r"data.augmentation\[0\].factor is missing"),
-        ("data: {augmentation: [{name: grayscale, factor: 2}]}", r"data.augmentation\[0\]"),
-    ],
-)
-def test_what_cannot_work_is_refused_when_the_recipe_is_read(options, message, tmp_path):
-    (tmp_path / "recipe.yaml").write_text(options)
-    with pytest.raises(ValueError, match=message):
-        load_recipe(tmp_path / "recipe.yaml")
-
-
 def test_a_recipe_keeps_every_option_of_its_layers(tmp_path):
     (tmp_path / "a.yaml").write_text("data: {augmentation: [{name: erasing, factor: 0.5}]}")
     recipe = load_recipe(tmp_path / "a.yaml")

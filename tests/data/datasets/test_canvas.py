@@ -93,19 +93,6 @@ def test_compressed_colour_images_keep_their_places_in_a_subset():
         np.testing.assert_array_equal(canvas[mask], shown)
 
 
-def test_canvases_refuse():
-    colour = ArrayImages(np.zeros((1, 4, 4, 3), np.uint8), [0], ["a"])
-    with pytest.raises(TypeError, match="tiles must be ArrayImages.*FileImages"):
-        CanvasImages(OBJECTS, FileImages(["a"], [0], ["a"]), 20, 0.4)
-    with pytest.raises(ValueError, match="same channels; received 1 and 3"):
-        CanvasImages(OBJECTS, colour, 20, 0.4)
-    with pytest.raises(ValueError, match="at least one image"):
-        CanvasImages(OBJECTS, ArrayImages(TILES.images[:0], [], ["a"]), 20, 0.4)
-    for side in (0, 8.5):
-        with pytest.raises(ValueError, match=f"side must be an integer .* 1, received {side}"):
-            CanvasImages(OBJECTS, TILES, side, 0.4)
-    for share in (0, 1.2):
-        with pytest.raises(ValueError, match=rf"share must lie in \(0, 1\]; received {share}"):
-            CanvasImages(OBJECTS, TILES, 20, share)
+def test_masks_of_other_images_are_refused():
     with pytest.raises(IndexError, match=r"in \[0, 40\); received \[40\]"):
         CanvasImages(OBJECTS, TILES, 20, 0.4).foreground_masks([40])

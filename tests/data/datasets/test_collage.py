@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.data import ArrayImages, CollageImages, FileImages, collage_splits
+from gsp_tf.data import ArrayImages, CollageImages, collage_splits
 
 SIZE = 3
 
@@ -83,19 +83,6 @@ def test_subset_keeps_the_background():
     assert part.grid == 2
 
 
-def test_collages_refuse():
-    tiles = flat([1, 2])
-    with pytest.raises(TypeError, match="ArrayImages.*FileImages"):
-        CollageImages(FileImages(["a"], [0], ["a"]), tiles)
-    with pytest.raises(ValueError, match=r"one shape.*\(3, 3, 1\) and \(4, 4, 1\)"):
-        CollageImages(tiles, ArrayImages(np.zeros((1, 4, 4, 1), np.uint8), [0], ["a"]))
-    with pytest.raises(ValueError, match="at least one image"):
-        CollageImages(tiles, ArrayImages(np.zeros((0, 3, 3, 1), np.uint8), [], ["a"]))
-    for grid in (0, 1.5):
-        with pytest.raises(ValueError, match=f"grid must be an integer .* 1, received {grid}"):
-            CollageImages(tiles, tiles, grid)
-
-
 @pytest.mark.parametrize("background_groups", [None, ["g3", "g7"]])
 def test_splits_are_disjoint(background_groups):
     parts = collage_splits(grouped(), background_groups, (0.4, 0.2, 0.4), grid=2, seed=5)
@@ -122,20 +109,6 @@ def test_without_groups_a_fifth_of_the_classes_is_background():
     assert len(train.background.class_names) == 8
     assert len(validation.background.class_names) == 4
     assert len(test.foreground.class_names) == 32
-
-
-@pytest.mark.parametrize(
-    ("tiles", "groups", "label", "message"),
-    [
-        (grouped(2), ["g0", "sea"], "class", r"background groups \['sea'\].*'g0', 'g1'"),
-        (grouped(2), ["g0", "g1"], "class", "no class is left for the foreground"),
-        (grouped(6, 5), ["g0"], "class", "background of the collages: every split needs"),
-        (flat(range(60), ["only"] * 60), [], "super_class", r"need two super-classes or more"),
-    ],
-)
-def test_splits_refuse(tiles, groups, label, message):
-    with pytest.raises(ValueError, match=message):
-        collage_splits(tiles, groups, (0.4, 0.2, 0.4), label=label)
 
 
 def test_labels_by_super_class_are_the_same_in_every_part():

@@ -1,6 +1,5 @@
 import io
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +7,6 @@ from PIL import Image
 
 from gsp_tf.data import load_omniglot
 from gsp_tf.data.datasets import small_images
-
-DEVELOPMENT_COPY = Path(__file__).parents[4] / "shared" / "data"
 
 
 def drawing(rows):
@@ -114,13 +111,3 @@ def test_download_of_the_full_set(folder, tmp_path, monkeypatch):
     )
     images = load_omniglot(tmp_path / "new", download=True, counts={})
     assert images.class_names == ("Greek/character01", "Tengwar/character01")
-
-
-@pytest.mark.evidence
-def test_real_characters():
-    images = load_omniglot(DEVELOPMENT_COPY)
-    assert len(images.class_names) == 242
-    assert images.images.shape == (4840, 28, 28, 1)
-    assert len(set(images.groups)) == 8
-    assert (np.bincount(images.labels) == 20).all()
-    assert 0.03 < images.images.mean() / 255 < 0.2

@@ -39,17 +39,3 @@ def test_the_seed_fixes_the_draws():
     one, again, other = (synthetic_token_sets(2, seed=seed)[0] for seed in ((0, 1), (0, 1), (0, 2)))
     np.testing.assert_array_equal(one, again)
     assert (one != other).any()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"samples_per_class": 0}, "samples_per_class must be an integer of at least 1"),
-        ({"set_size": 1}, "set_size must be at least 2, received 1"),
-        ({"background_share": (np.nan, 0.1)}, "a finite mean and a deviation"),
-        ({"background_share": (0.5, -0.1)}, r"deviation of at least 0; received \(0.5, -0.1\)"),
-    ],
-)
-def test_refuses(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        synthetic_token_sets(**{"samples_per_class": 1, **arguments})

@@ -28,12 +28,6 @@ def test_subset_renumbers_in_the_order_given(numbered):
     assert [int(part.image(i)[0, 0, 0]) for i in range(4)] == [0, 2, 3, 5]
 
 
-@pytest.mark.parametrize("classes", [[], [0, 0], [3], [-1]])
-def test_subset_refuses(numbered, classes):
-    with pytest.raises(ValueError, match=r"distinct class ids.*\[0, 3\)"):
-        numbered.subset(classes)
-
-
 @pytest.mark.parametrize(
     "choose",
     [
@@ -67,20 +61,6 @@ def test_the_identity_of_selected_collages_is_of_what_is_seen(numbered):
         assert others.identity(number) == nested.identity(number)
         is_same = np.array_equal(some.image(4 + number), pixels[0])
         assert (some.identity(4 + number) == others.identity(number)) == is_same
-
-
-@pytest.mark.parametrize(
-    ("pixels", "labels", "groups", "message"),
-    [
-        (np.zeros((2, 2, 2, 1), np.float64), [0, 1], None, "uint8.*float64"),
-        (np.zeros((2, 2, 2, 1), np.uint8), [0, 1, 1], None, "2 images and 3 labels"),
-        (np.zeros((2, 2, 2, 1), np.uint8), [0, 2], None, r"\[0, 2\).*from 0 to 2"),
-        (np.zeros((2, 2, 2, 1), np.uint8), [0, 1], ["x"], "2 classes; received 1"),
-    ],
-)
-def test_array_images_refuse(pixels, labels, groups, message):
-    with pytest.raises(ValueError, match=message):
-        ArrayImages(pixels, labels, ["a", "b"], groups)
 
 
 def test_file_images_of_different_sizes_in_a_graph(tmp_path):

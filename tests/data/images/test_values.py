@@ -98,24 +98,6 @@ def test_crops_flips_and_augmentation_of_six_channels():
         )
 
 
-@pytest.mark.parametrize(
-    ("values", "value_range", "message"),
-    [
-        (np.zeros((2, 4, 4, 3)), None, "uint8, uint16 or float32 .* received float64"),
-        (np.zeros((2, 4, 4), "uint8"), None, r"received uint8 of shape \(2, 4, 4\)"),
-        (np.zeros((2, 4, 4, 0), "uint8"), None, "channels must be .* at least 1; received 0"),
-        (np.zeros((2, 4, 4, 3), "float32"), None, "value_range must be given for float32"),
-        (np.full((2, 4, 4, 3), 2, "float32"), (0, 1), "values from 0 to 1, .* from 2.0 to 2.0"),
-        (np.full((2, 4, 4, 3), np.nan, "float32"), (0, 1), "received values from nan to nan"),
-        (np.zeros((2, 4, 4, 3), "uint16"), (5, 5), r"the lower one first; received \(5, 5\)"),
-        (np.zeros((2, 4, 4, 3), "uint16"), (0, np.inf), "two finite numbers"),
-    ],
-)
-def test_other_arrays_are_refused(values, value_range, message):
-    with pytest.raises(ValueError, match=message):
-        ArrayImages(values, [0, 1], NAMES, value_range=value_range)
-
-
 def test_the_ends_of_a_range_are_those_of_its_values():
     images = ArrayImages(np.full((1, 1, 1, 1), 0.1, "float32"), [0], ["a"], value_range=(0, 0.1))
     assert images.image(0).item() == 255

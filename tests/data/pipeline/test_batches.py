@@ -111,24 +111,6 @@ def test_reduction_is_antialiased():
     np.testing.assert_allclose(images, 127.5, atol=8)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"image_size": 0}, "image_size must be an integer of at least 1 pixel.*received 0"),
-        ({"image_size": (32, 32)}, r"the side of a square; received \(32, 32\)"),
-        ({"resize": 7}, r"resize must be None, or image_size \(8\) or more; received 7"),
-        ({"min_crop_area": 0.0}, r"\(0, 1\]; received 0.0"),
-        ({"min_crop_area": 1.5}, r"\(0, 1\]; received 1.5"),
-        ({"first_batch": -1}, "first_batch must not be negative, received -1"),
-        ({"classes_per_batch": 9}, "at most the number of classes, 3; received 9"),
-    ],
-)
-def test_training_refuses(arguments, message):
-    defaults = {"image_size": 8, "classes_per_batch": 2, "images_per_class": 2, "seed": 0}
-    with pytest.raises(ValueError, match=message):
-        training_dataset(noise(), **{**defaults, **arguments})
-
-
 @pytest.mark.parametrize(("height", "width"), [(60, 60), (40, 160), (160, 40), (1, 300)])
 @pytest.mark.parametrize("min_area", [0.02, 0.3, 0.9])
 def test_a_random_crop_keeps_the_share_of_the_central_square_it_promises(height, width, min_area):

@@ -21,7 +21,7 @@ for arguments in {commands}:
         main(arguments)
     except SystemExit as end:
         print("code", end.code)
-print("heavy", sorted({{"tensorflow", "keras"}} & set(sys.modules)))
+print("heavy", sorted({{"tensorflow", "keras", "sklearn"}} & set(sys.modules)))
 """
 
 

@@ -4,17 +4,18 @@ import base64
 import functools
 import io
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jinja2
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
 from PIL import Image
 
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.visual._style import INK
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TILE_PIXELS = 240
 """Longer side of the pictures on a page."""
@@ -82,8 +83,10 @@ def _data_uri(image, kind, **options):
     return f"data:image/{kind};base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def inline_svg(figure: Figure) -> str:
+def inline_svg(figure: "Figure") -> str:
     """A figure as an `<svg>` element in the page's text colour, the same text each time."""
+    import matplotlib
+
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "gsp_tf"}):
         figure.savefig(buffer, format="svg", metadata=_NO_METADATA)

@@ -1,10 +1,13 @@
 """Colours, markers and blank figures for all pictures."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import hsv_to_rgb, to_rgb
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:  # pages without a figure do without Matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK = "#1f2937"
 """Colour of text and lines."""
@@ -50,6 +53,8 @@ def class_style(position: int) -> tuple[str, str]:
 
 def prototype_colors(prototypes: ArrayLike) -> np.ndarray:
     """Colours of prototypes, uint8 `(..., 3)`: first the class colours, then hues in between."""
+    from matplotlib.colors import hsv_to_rgb, to_rgb
+
     count = int(np.max(prototypes)) + 1
     further = np.arange(max(0, count - len(CLASS_COLORS)))
     hues = np.stack([further * _GOLDEN % 1, 0.45 + further % 2 * 0.3, 0.8 - further % 3 * 0.2], -1)
@@ -57,12 +62,14 @@ def prototype_colors(prototypes: ArrayLike) -> np.ndarray:
     return np.rint(255 * palette[prototypes]).astype(np.uint8)
 
 
-def transparent_figure(width: float, height: float) -> Figure:
+def transparent_figure(width: float, height: float) -> "Figure":
     """An empty figure without a background, sized in inches."""
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), facecolor="none")
 
 
-def blank_axes(width: float, height: float, **options) -> tuple[Figure, Axes]:
+def blank_axes(width: float, height: float, **options) -> tuple["Figure", "Axes"]:
     """A transparent figure, sized in inches and filled by one pair of invisible axes."""
     figure = transparent_figure(width, height)
     axes = figure.add_axes((0, 0, 1, 1), **options)
@@ -70,7 +77,7 @@ def blank_axes(width: float, height: float, **options) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def draw_fitted(axes: Axes, left: float, top: float, picture: np.ndarray, **options) -> tuple:
+def draw_fitted(axes: "Axes", left: float, top: float, picture: np.ndarray, **options) -> tuple:
     """Fit a picture into the unit square at (left, top); returns its left, top, width, height."""
     height, width = np.array(picture.shape[:2]) / max(picture.shape[:2])
     x, y = left + (1 - width) / 2, top + (1 - height) / 2

@@ -1,6 +1,5 @@
 """Images tinted by pooling weights, attention or prototypes, and lines between matched places."""
 
-import matplotlib
 import numpy as np
 from numpy.typing import ArrayLike
 from PIL import Image, ImageDraw
@@ -152,8 +151,9 @@ def weight_spread(weights: ArrayLike) -> dict[str, float]:
 
 def color_scale(steps: int = 9) -> list[str]:
     """CSS colours of the overlay, for 1/4 to 4 times the uniform weight."""
-    colors = matplotlib.colormaps[COLOR_MAP](np.linspace(0, 1, steps))
-    return [matplotlib.colors.to_hex(color) for color in colors]
+    from matplotlib import colormaps, colors
+
+    return [colors.to_hex(color) for color in colormaps[COLOR_MAP](np.linspace(0, 1, steps))]
 
 
 def luminance(image: np.ndarray) -> np.ndarray:
@@ -169,7 +169,9 @@ def resized(values: ArrayLike, image: np.ndarray) -> np.ndarray:
 
 def tinted(image: np.ndarray, strengths: np.ndarray) -> np.ndarray:
     """A grey image tinted by strengths `(H, W)`: red up to 1, blue down to -1, untinted at 0."""
-    tint = 255 * matplotlib.colormaps[COLOR_MAP](strengths / 2 + 0.5)[..., :3]
+    from matplotlib import colormaps
+
+    tint = 255 * colormaps[COLOR_MAP](strengths / 2 + 0.5)[..., :3]
     opacity = OPACITY * np.abs(strengths)[..., None]
     blended = (1 - opacity) * luminance(image)[..., None] + opacity * tint
     return np.rint(blended).astype(np.uint8)

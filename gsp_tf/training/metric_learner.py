@@ -8,11 +8,12 @@ import keras
 import numpy as np
 from keras import ops, tree
 
-from gsp_tf._arguments import check_at_least, check_share, integers
+from gsp_tf._arguments import check_share, check_sizes, integers
 from gsp_tf._backend import available
 from gsp_tf._console import counted, listed
 from gsp_tf._keras import first_output, serialized_optimizer
 from gsp_tf._typing import Tensor
+from gsp_tf.losses import seeds_of
 from gsp_tf.training._chunks import check_chunks, embed_in_chunks, statistics_of_chunks
 from gsp_tf.training.distribute import DistributedModel, all_gather, divide_by_replicas
 
@@ -110,7 +111,7 @@ class MetricLearner(DistributedModel, keras.Model):
     ):
         super().__init__(**kwargs)
         if chunk_size is not None:
-            check_at_least(1, chunk_size=chunk_size)
+            check_sizes(chunk_size=chunk_size)
         check_share(attribute_weight=attribute_weight)
         losses, weights = loss, {}
         if not isinstance(loss, dict):
@@ -129,11 +130,7 @@ class MetricLearner(DistributedModel, keras.Model):
             _checked_weights(losses, {**weights, **(loss_weights or {})})
         )
         used = {name: loss for name, loss in losses.items() if loss is not None}
-        self.seed_generators = [
-            loss.seed_generator
-            for loss in used.values()
-            if not isinstance(loss, keras.layers.Layer) and hasattr(loss, "seed_generator")
-        ]
+        self.seed_generators = seeds_of(used.values())
         for name in used:
             setattr(self, f"{name}_loss_tracker", keras.metrics.Mean(name=f"{name}_loss"))
         if embedder.built and getattr(embedder, "inputs", None):

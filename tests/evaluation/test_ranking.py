@@ -86,11 +86,17 @@ def test_tables_by_class_and_by_group():
     assert value == pytest.approx(values[labels < 4].mean()) and low < value < high
 
 
-def test_class_means_weigh_every_class_the_same():
-    arrays = *samples(2), *samples(3, num_classes=7)
-    by_class = ranking_metrics(*arrays, at=(1,)).class_means()
-    expected = class_wise_map(*arrays)
-    assert by_class.labels.tolist() == np.flatnonzero(np.isfinite(expected)).tolist()
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_class_means_weigh_every_class_the_same(metric):
+    (queries, labels), references = samples(2), samples(3, num_classes=7)
+    arrays = queries, labels, *references
+    by_class = ranking_metrics(*arrays, at=(1,), metric=metric).class_means()
+    expected = class_wise_map(*arrays, metric)
+    assert by_class.labels.tolist() == np.flatnonzero(np.isfinite(expected)).tolist() == [*range(7)]
+    for label in range(7):
+        rows = labels == label
+        alone = retrieval_metrics(queries[rows], labels[rows], *references, (), metric)
+        assert expected[label] == pytest.approx(alone["map_at_r"], abs=1e-12)
     np.testing.assert_allclose(by_class.values["map_at_r"], expected[np.isfinite(expected)])
     assert by_class.means(10)["map_at_r"].value == pytest.approx(np.nanmean(expected))
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_sizes
 from gsp_tf.evaluation._cells import Cells
 from gsp_tf.evaluation._vectors import checked_embeddings
 from gsp_tf.evaluation.search_space import Metric
@@ -66,7 +66,7 @@ def near_duplicate_groups(
     embeddings = checked_embeddings(embeddings, "embeddings")
     if not (distance >= 0 and math.isfinite(distance)):
         raise ValueError(f"distance must be finite and 0 or more; received {distance}.")
-    check_at_least(1, most_cells=most_cells)
+    check_sizes(most_cells=most_cells)
     count = len(embeddings)
     cells = Cells(embeddings, metric, most_cells, seed)
     labels, waiting, edges = np.arange(count), [], 0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf._arguments import check_at_least, check_positive, checked_seed
+from gsp_tf._arguments import check_positive, check_sizes, checked_seed
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
 from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
 from gsp_tf.evaluation.exact_search import ExactSearch
@@ -365,7 +365,7 @@ def opis(
         >>> round(opis(pairs, (0.25, 1.0)).opis, 4)
         0.0615
     """
-    check_at_least(2, num_thresholds=num_thresholds)
+    check_sizes(2, num_thresholds=num_thresholds)
     check_positive(weight=weight)
     if not false_match_rates[0] < false_match_rates[1]:
         raise ValueError(f"false_match_rates must ascend; received {false_match_rates}.")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf._arguments import check_at_least, check_share
+from gsp_tf._arguments import check_share, check_sizes
 from gsp_tf._console import show_progress
 from gsp_tf.evaluation._vectors import unit_vectors
 
@@ -191,7 +191,7 @@ def rerank_by_transport(
             f"indices must be (Q, K) for {len(queries.tokens)} queries; received {indices.shape}."
         )
     check_share(weight=weight)
-    check_at_least(1, depth=operator.index(depth))
+    check_sizes(depth=depth)
     if weight and np.shape(distances) != indices.shape:
         raise ValueError(
             f"A weight of {weight} needs distances of shape {indices.shape}; received "

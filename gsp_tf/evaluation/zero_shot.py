@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf._arguments import check_at_least, check_positive, checked_seed
+from gsp_tf._arguments import check_positive, check_sizes, checked_seed
 from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, unit_vectors
 
 
@@ -59,7 +59,7 @@ def zero_shot_prediction(
             f"{num_classes} rows and {len(np.unique(labels))} classes from {labels.min()} to "
             f"{labels.max()}."
         )
-    check_at_least(1, num_splits=num_splits)
+    check_sizes(num_splits=num_splits)
     check_positive(ridge=ridge)
     classes = _Classes(attributes, labels, class_embeddings, ridge)
     rng = np.random.default_rng(checked_seed(seed))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from gsp_tf import runs
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_at_least, check_sizes
 from gsp_tf._console import bulleted, counted
 from gsp_tf._files import advising, locked, remove_partial, several
 from gsp_tf._metadata import versions
@@ -113,7 +113,7 @@ def _begin(folder, model, images, shard_size):
     """The metadata of a new or resumed folder; `shard_size` applies only to a new one."""
     import keras  # here: other functions need no TensorFlow
 
-    check_at_least(1, shard_size=shard_size)
+    check_sizes(shard_size=shard_size)
     if folder.metadata_path.exists():
         begun = folder.metadata()
         _check_same(folder, begun, model, images)

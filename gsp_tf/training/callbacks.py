@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import keras
 import numpy as np
 
+from gsp_tf._arguments import check_choice, check_relation, check_sizes
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike, Relation
-from gsp_tf.evaluation import retrieval_metrics
+from gsp_tf.evaluation import Metric, retrieval_metrics
 from gsp_tf.training.distribute import broadcast_from_chief, is_chief, strategy_of
 from gsp_tf.training.embedding import Batches, embed, inference, labelled_batches
 from gsp_tf.training.low_rank import merged_lora
@@ -37,7 +38,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         relation_threshold: as in `retrieval_metrics`.
 
     Raises:
-        ValueError: if a data set is endless, can be read only once, or has no labels.
+        ValueError: if a data set is endless, can be read only once, or has no labels, or another
+            argument is out of range.
         TypeError: if the labels of a pair of arrays are not integers.
 
     Example:
@@ -58,13 +60,17 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self,
         dataset: Batches,
         recall_at: Sequence[int] = (1, 2, 4, 8),
-        metric: Literal["euclidean", "cosine"] = "euclidean",
+        metric: Metric = "euclidean",
         prefix: str = "val_",
         references: Batches | None = None,
         relation: Relation = "equal",
         relation_threshold: float = 0.0,
     ):
         super().__init__()
+        check_choice("metric", metric, Metric)
+        check_relation(relation)
+        for k in recall_at:
+            check_sizes(recall_at=k)
         self.dataset = _read_often(dataset, "dataset")
         self.recall_at = tuple(recall_at)
         self.metric = metric
@@ -137,6 +143,9 @@ class SaveBest(keras.callbacks.Callback):
         monitor: metric to follow; larger is better.
         baseline: value that must be exceeded.
 
+    Raises:
+        ValueError: if the path ends otherwise.
+
     Example:
         >>> callback = SaveBest("best.keras", monitor="val_map_at_r")
         >>> callback.best
@@ -148,6 +157,8 @@ class SaveBest(keras.callbacks.Callback):
     ):
         super().__init__()
         self.path = Path(path)
+        if self.path.suffix != ".keras":
+            raise ValueError(f"path must end in .keras, received {str(path)!r}.")
         self.monitor = monitor
         self.best = baseline
         self.best_epoch = None

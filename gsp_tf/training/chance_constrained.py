@@ -7,9 +7,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from gsp_tf._arguments import check_at_least, checked_seed
+from gsp_tf._arguments import check_at_least, check_sizes, checked_seed
+from gsp_tf._console import listed
 from gsp_tf._keras import is_of_lora
 from gsp_tf._typing import Tensor
+from gsp_tf.evaluation import checked_labels
 from gsp_tf.losses import ProxyPairsLoss, is_pair_loss
 from gsp_tf.ops import greedy_k_center, l2_normalize, pairwise_distances
 from gsp_tf.training.distribute import (
@@ -36,6 +38,7 @@ class ProxyPool:
 
     Raises:
         ValueError: if a class has no image.
+        TypeError: if labels are not integers.
 
     Example:
         >>> import tensorflow as tf
@@ -53,13 +56,13 @@ class ProxyPool:
         load: Callable[[np.ndarray], Batches],
         seed: int = 0,
     ):
-        labels = np.asarray(labels)
-        self.num_classes = int(labels.max()) + 1
-        counts = np.bincount(labels, minlength=self.num_classes)
-        if not counts.all():
+        labels = checked_labels(labels, np.size(labels), "labels")
+        classes, counts = np.unique(labels, return_counts=True)
+        self.num_classes = len(classes)
+        if not self.num_classes or not np.array_equal(classes, np.arange(self.num_classes)):
             raise ValueError(
-                f"Every class needs an image, but class {int(counts.argmin())} of "
-                f"{self.num_classes} has none."
+                "labels must be 0 to C - 1, each at least once; received "
+                f"{self.num_classes} classes, {listed(classes.tolist(), 9)}."
             )
         self._members = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
         self._load = load
@@ -244,11 +247,9 @@ class ChanceConstrainedTrainer:
             )
         if not learner.compiled:
             raise ValueError("ChanceConstrainedTrainer takes a MetricLearner that is compiled.")
-        check_at_least(
-            1, proxies_per_class=proxies_per_class, pool_size=pool_size, patience=patience
-        )
+        check_sizes(proxies_per_class=proxies_per_class, pool_size=pool_size, patience=patience)
         if max_projections is not None:
-            check_at_least(1, max_projections=max_projections)
+            check_sizes(max_projections=max_projections)
         check_at_least(0, projection_weight=projection_weight)
         self._given = learner
         self.proxies_per_class = proxies_per_class

@@ -22,7 +22,7 @@ from matplotlib import pyplot
 from rich.console import Console
 from rich.table import Table
 
-from gsp_tf._arguments import check_at_least, check_choice
+from gsp_tf._arguments import check_choice, check_sizes
 from gsp_tf._console import command_line, to_install
 from gsp_tf._files import (
     advising,
@@ -200,7 +200,7 @@ class Tuning:
                 fail.
         """
         if trials is not None:
-            check_at_least(1, trials=trials)
+            check_sizes(trials=trials)
         self.splits  # noqa: B018  (refuses unusable images before anything is written)
         before, self._trials = self._trials, trials or self._trials or _TRIALS
         with advising(self._how_to_continue):

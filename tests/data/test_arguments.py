@@ -80,7 +80,7 @@ REFUSED = {
     "collage_splits(classes(60, ['only'] * 60), [], (0.4, 0.2, 0.4), label='super_class')":
         "need two super-classes or more",
     "synthetic_token_sets(0)": "samples_per_class must be an integer of at least 1",
-    "synthetic_token_sets(1, set_size=1)": "set_size must be at least 2, received 1",
+    "synthetic_token_sets(1, set_size=1)": "set_size must be an integer of at least 2",
     "synthetic_token_sets(1, background_share=(np.nan, 0.1))": "a finite mean and a deviation",
     "synthetic_token_sets(1, background_share=(0.5, -0.1))":
         r"deviation of at least 0; received \(0.5, -0.1\)",
@@ -93,7 +93,7 @@ REFUSED = {
     **{f"training_dataset(NOISE, 8, 2, 2, seed=0, min_crop_area={area})":
        rf"\(0, 1\]; received {area}" for area in (0.0, 1.5)},
     "training_dataset(NOISE, 8, 2, 2, seed=0, first_batch=-1)":
-        "first_batch must not be negative, received -1",
+        "first_batch must be an integer of at least 0",
     "training_dataset(NOISE, 8, 9, 2, seed=0)": "at most the number of classes, 3; received 9",
     "ClassBalancedSampler([0, 0, 1, 1], 3, 2, 0)": "number of classes, 2; received 3",
     "ClassBalancedSampler([0, 0, 1, 1], 0, 2, 0)": "classes_per_batch must be an int",

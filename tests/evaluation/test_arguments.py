@@ -89,7 +89,7 @@ REFUSED = {
     "near_duplicate_groups(LINE, -1.0)": "distance must be finite and 0 or more; received -1.0",
     "near_duplicate_groups(LINE, np.inf)": "received inf",
     "near_duplicate_groups(LINE, 1.0, 'hamming')": "received 'hamming'",
-    "near_duplicate_groups(LINE, 1.0, 'cosine', 0)": "most_cells must be at least 1, received 0",
+    "near_duplicate_groups(LINE, 1.0, 'cosine', 2.5)": "most_cells must be an integer .* 2.5",
     "prototype_partition(MAPS, np.ones((7, 5)))": "as many channels; received 6 and 5",
     "prototype_partition(np.full((1, 2, 6), np.nan), np.ones((7, 6)))": "features must be finite",
     "average_pooling_error(MAPS, np.ones((7, 6)), np.ones((7, 5)))":
@@ -119,7 +119,7 @@ REFUSED = {
     "opis(FOUR, (0.5, 0.5))": "false_match_rates must ascend",
     "opis(FOUR, (0.01, 0.1))": "OPIS needs two distances between .* 0.01 and 0.1; the 4 pairs of",
     "opis(FOUR, (0.25, 1.0), 0.0)": "weight must be positive, received 0.0",
-    "opis(FOUR, (0.25, 1.0), 1.0, 1)": "num_thresholds must be at least 2, received 1",
+    "opis(FOUR, (0.25, 1.0), 1.0, 1)": "num_thresholds must be an integer of at least 2",
     "TokenSets.pack(TOKENS, np.ones((3, 2)), k=3)": "k must be between 1",
     "TokenSets.pack(TOKENS, -np.ones((3, 2)), k=1)": "not negative",
     "TokenSets.pack(np.ones((3, 4)), np.ones((3, 4)), k=1)": r"must be \(N, n, D\)",
@@ -127,7 +127,7 @@ REFUSED = {
     "match_tokens(SETS, SETS.take([0]))": "pairs; received 3 and 1 images",
     "rerank_by_transport([[1]], SETS)": r"\(Q, K\) for 3 queries; received \(1, 1\)",
     "rerank_by_transport([[1]] * 3, SETS, weight=0.5)": r"shape \(3, 1\); received",
-    "rerank_by_transport([[1]] * 3, SETS, depth=0)": "depth must be at least 1",
+    "rerank_by_transport([[1]] * 3, SETS, depth=0)": "depth must be an integer of at least 1",
     "reranking_metrics(E, L, methods=['transport'])":
         "transport needs query_tokens of 80 images; received No",
     "reranking_metrics(E, L, methods=['magic'])": "methods must be among k_rec.*; received magic",
@@ -148,7 +148,7 @@ REFUSED = {
     "zero_shot_prediction(np.eye(3), [0, 2, 2], np.ones((3, 2)))":
         "received 3 rows and 2 classes from 0 to 2",
     "zero_shot_prediction(np.eye(3), [0, 1, 2], np.ones((3, 2)), num_splits=0)":
-        "num_splits must be at least 1, received 0",
+        "num_splits must be an integer of at least 1, received 0",
     "zero_shot_prediction(np.eye(3), [0, 1, 2], np.ones((3, 2)), ridge=0.0)":
         "ridge must be positive, received 0.0",
 }  # fmt: skip

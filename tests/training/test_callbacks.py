@@ -80,6 +80,11 @@ def test_references_and_arrays_in_place_of_data_sets():
     assert evaluated(model, arrays(1), references=arrays(2, 36)) == expected
     with pytest.raises(ValueError, match="Labels are needed"):
         RetrievalEvaluation(arrays(1)[0])
+    for name, value in {"metric": "l1", "relation": "all", "recall_at": (0,)}.items():
+        with pytest.raises(ValueError, match=f"{name} must be .*received"):
+            RetrievalEvaluation(arrays(1), **{name: value})
+    with pytest.raises(ValueError, match=r"path must end in \.keras, received 'best\.h5'"):
+        SaveBest("best.h5")
 
 
 @pytest.fixture

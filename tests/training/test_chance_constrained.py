@@ -213,10 +213,10 @@ def test_it_trains_as_its_learner_was_compiled():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"proxies_per_class": 0}, "proxies_per_class must be at least 1, received 0"),
-        ({"pool_size": 0}, "pool_size must be at least 1, received 0"),
-        ({"patience": 0}, "patience must be at least 1, received 0"),
-        ({"max_projections": 0}, "max_projections must be at least 1, received 0"),
+        ({"proxies_per_class": 0}, "proxies_per_class must be an integer of .*received 0"),
+        ({"pool_size": 2.5}, "pool_size must be an integer of at least 1, received 2.5"),
+        ({"patience": 0}, "patience must be an integer of at least 1, received 0"),
+        ({"max_projections": 1.5}, "max_projections must be an integer .*received 1.5"),
         ({"projection_weight": -1.0}, "projection_weight must not be negative, received -1.0"),
     ],
 )

@@ -32,3 +32,17 @@ def test_draws_differ_and_the_seed_repeats_them():
     draws = [[pool.draw(tf.identity, 3)[1].tolist() for _ in range(4)] for pool in pools]
     assert draws[0] == draws[1]
     assert len({str(draw) for draw in draws[0]}) > 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "message"),
+    [
+        ([0, 2, 2], ValueError, "labels must be 0 to C - 1, .* received 2 classes, 0, 2"),
+        ([-1, 0, 1], ValueError, "received 3 classes, -1, 0, 1"),
+        ([], ValueError, "received 0 classes"),
+        ([0.0, 1.0], TypeError, "labels must be integers; received dtype float64"),
+    ],
+)
+def test_refuses_labels_that_are_no_classes(labels, error, message):
+    with pytest.raises(error, match=message):
+        ProxyPool(labels, load)

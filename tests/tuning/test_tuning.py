@@ -290,7 +290,7 @@ def test_refused_folders_and_metrics(training, tmp_path, monkeypatch, capsys):
     with pytest.raises(FileExistsError, match="gsp-tf tune --resume"):
         tuning(tmp_path)
     for trials in (0, -1):
-        with pytest.raises(ValueError, match=f"trials must be at least 1, received {trials}"):
+        with pytest.raises(ValueError, match=f"trials must be an int.*received {trials}"):
             Tuning(tmp_path / "tuned").run(trials)
     with pytest.raises(FileExistsError, match="exists. Choose another folder.$"):
         Tuning(tmp_path, Recipe(), DIM)

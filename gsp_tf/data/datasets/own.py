@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gsp_tf._arguments import check_at_least
+from gsp_tf._arguments import check_sizes
 from gsp_tf._console import counted
 from gsp_tf._files import csv_text
 from gsp_tf._typing import PathLike
@@ -65,7 +65,7 @@ def load_folder(
         >>> images.class_names, len(images)
         (('cat', 'dog'), 4)
     """
-    check_at_least(1, min_images_per_class=min_images_per_class)
+    check_sizes(min_images_per_class=min_images_per_class)
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; expected a folder, one folder per class.")
@@ -228,7 +228,7 @@ def load_manifest(
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; expected a CSV file.")
-    check_at_least(1, min_images_per_class=min_images_per_class)
+    check_sizes(min_images_per_class=min_images_per_class)
     rows = read_rows(path)
     if not rows:
         raise ValueError(f"{path} lists no images.")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gsp_tf._arguments import check_at_least, check_sizes, checked_seed
+from gsp_tf._arguments import check_sizes, checked_seed
 
 
 def synthetic_token_sets(
@@ -51,8 +51,7 @@ def synthetic_token_sets(
     """
     check_sizes(samples_per_class=samples_per_class, num_classes=num_classes)
     check_sizes(tokens_per_class=tokens_per_class, num_background=num_background)
-    check_sizes(set_size=set_size)
-    check_at_least(2, set_size=set_size)  # a token of each kind
+    check_sizes(2, set_size=set_size)  # a token of each kind
     mean, deviation = background_share
     if not (math.isfinite(mean) and deviation >= 0):
         raise ValueError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from gsp_tf._arguments import check_at_least, check_sizes, checked_seed
+from gsp_tf._arguments import check_sizes, checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images._jpeg import Window
@@ -180,7 +180,7 @@ def sampled_dataset(
 
 def _planned_dataset(sets, view, plan, first_batch):
     """The batches of a plan; a second set has the images without a class."""
-    check_at_least(0, first_batch=first_batch)
+    check_sizes(0, first_batch=first_batch)
     images = sets[0] if len(sets) == 1 else _JoinedImages(*sets)
 
     def prepare(seed, index, label):

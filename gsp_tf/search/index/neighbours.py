@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gsp_tf._arguments import check_at_least, integers
+from gsp_tf._arguments import check_sizes, integers
 from gsp_tf._console import command_line, listed, show_progress
 from gsp_tf._files import several
 from gsp_tf._metadata import check_same_model
@@ -217,7 +217,7 @@ class _Searcher:
         dim: int | None,
         whitening: PathLike | None,
     ):
-        check_at_least(1, k=k)
+        check_sizes(k=k)
         self.model, self.index = _opened(run, index, dim)
         self.k, self.rerank, self.matching, self.order = k, rerank, None, None
         whose = self.index.path if self.model is None else self.model.folder.path

@@ -244,7 +244,7 @@ def connected(port):
     [
         ({"port": 0}, "port must be between 1 and 65535; received 0"),
         ({"max_upload_mb": 0}, "max_upload_mb must be positive and finite, received 0"),
-        ({"k": 0}, "k must be at least 1, received 0"),
+        ({"k": 0}, "k must be an integer of at least 1, received 0"),
     ],
 )
 def test_bad_arguments(arguments, message):

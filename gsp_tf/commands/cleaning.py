@@ -63,11 +63,12 @@ def dedup(
         print(f"An earlier call measured this; remove {found.measured_in} to measure again.")
     in_groups = found.groups >= 0
     copies = in_groups & ~found.is_representative
-    identical = (copies & found.is_identical).sum()
+    identical = int((copies & found.is_identical).sum())
+    near = int(copies.sum()) - identical
     print(
         f"{counted(len(found.names), 'image')}: {counted(found.count, 'group')} of "
-        f"{counted(int(in_groups.sum()), 'image')}. Besides the representatives, "
-        f"{identical:,} are identical files and {copies.sum() - identical:,} near duplicates."
+        f"{counted(int(in_groups.sum()), 'image')}, with {counted(identical, 'identical file')} "
+        f"and {counted(near, 'near duplicate')} besides the representatives."
     )
     if found.num_mixed:
         print(f"{counted(found.num_mixed, 'group')} with images of different labels.")

@@ -93,7 +93,7 @@ def test_no_file_is_a_superfluous_copy_of_itself(colours, tmp_path, command):
     link.symlink_to(files[0])
     code, printed, _ = command("dedup", folder, folder / "b", "--out", tmp_path / "out")
     assert code == 0 and "5 images: 1 group of 5 images" in printed
-    assert "Besides the representatives, 2 are identical files and 0 near" in printed
+    assert "2 identical files and 0 near duplicates besides the representatives" in printed
     rows = rows_of(tmp_path / "out" / "duplicates.csv")
     assert [row["path"] for row in rows if not row["representative"]] == [str(files[1])] * 2
     found = find_duplicates([link, files[0]], tmp_path / "linked")

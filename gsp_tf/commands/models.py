@@ -37,21 +37,15 @@ def _list_presets():
     from gsp_tf import backbones
 
     for kind, presets in backbones.image_presets().items():
-        marked = (
-            f"{preset}{_star(backbones.weights_source('hub', preset=preset))}" for preset in presets
-        )
-        print(f"{kind}: {', '.join(marked)}")
+        print(f"{kind}: {', '.join(_marked('hub', preset) for preset in presets)}")
     print("\nTake one with backbone: {name: hub, preset: NAME, weights: pretrained}.")
 
 
-def _marked(name):
+def _marked(name, preset=None):
     from gsp_tf import backbones
 
-    return name + _star(backbones.weights_source(name))
-
-
-def _star(source):
-    return "*" if source and source.is_local else ""
+    source = backbones.weights_source(name, preset=preset)
+    return (preset or name) + ("*" if source and source.is_local else "")
 
 
 def _weights(name):

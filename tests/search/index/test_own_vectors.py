@@ -144,7 +144,7 @@ def test_vectors_with_and_without_a_model(prepared_run, images, own, vectors, tm
         ([own, run / "embeddings", *given], "one of them does not say which model made its embed"),
         ([own, query], "holds vectors from elsewhere and has no model to embed /"),
         ([own, images], "holds vectors from elsewhere and has no model to embed /"),
-        ([of_model, query], f"name the run and the index: gsp-tf search {run} {query} --index"),
+        ([of_model, query], f"gsp-tf search {run} .*{re.escape(query.name)}. --index"),
         ([run, query, "--index", own], "one of them does not say which model made its embed"),
         ([own, tmp_path / "q.npy", "--index", of_model], "is an index already"),
     ):

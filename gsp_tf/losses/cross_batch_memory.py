@@ -79,10 +79,12 @@ class CrossBatchMemory(PairWrapper):
                 f"A loss with relation={loss.relation!r} compares label vectors (B, C): give "
                 "num_labels, which is C."
             )
-        if num_labels is not None and (num_labels < 1 or loss.relation == "equal"):
+        if num_labels is not None:
+            check_sizes(num_labels=num_labels)
+        if num_labels is not None and loss.relation == "equal":
             raise ValueError(
-                "num_labels must be at least 1, and belongs to a loss that compares label vectors; "
-                f"received {num_labels} with relation={loss.relation!r}."
+                "num_labels belongs to a loss that compares label vectors; received "
+                f"num_labels={num_labels} with relation={loss.relation!r}."
             )
         self.capacity = capacity
         self.warmup_steps = warmup_steps

@@ -126,7 +126,9 @@ REFUSED = {
     "CrossBatchMemory(ContrastiveLoss(relation='any'), 9)":
         "relation='any' compares label vectors .* give num_labels",
     "CrossBatchMemory(ContrastiveLoss(), 9, num_labels=4)":
-        "num_labels must be at least 1, and belongs to .*received 4 with relation='equal'",
+        "num_labels belongs to .*received num_labels=4 with relation='equal'",
+    "CrossBatchMemory(ContrastiveLoss(relation='any'), 9, num_labels=2.5)":
+        "num_labels must be an integer of at least 1, received 2.5",
     "ProxyPairsLoss(ContrastiveLoss(relation='any'), num_classes=4)": "takes a loss with relation=",
     "SelfSupervisedLoss(ContrastiveLoss(relation='any'))": "takes a loss with relation=",
     "SimilarityMixup(ContrastiveLoss(relation='any'))": "takes a loss with relation=",

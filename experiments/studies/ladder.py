@@ -10,17 +10,18 @@ validation classes and the minutes of each rung. What that file has is not train
 ladder that was stopped continues.
 """
 
-import csv
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import records
 from jsonargparse import auto_cli
 from PIL import Image
 
+from gsp_tf._files import replacing
 from gsp_tf.data import (
     CanvasImages,
     FileImages,
@@ -51,10 +52,10 @@ FOLDERS = (
     "grocery-20x25",
     "cars-25x25",
     "letters-100x20",
-    "omniglot",
+    "omniglot-100x20",
     "messy-25x25",
     "canvases-25x25",
-    "cifar100-100x100",
+    "cifar100-100x25",
     "cars-98x83",
 )
 
@@ -91,21 +92,19 @@ def photographs(name):
 
 def write_manifest(target, folder):
     """The splits that `train` makes of a folder, with the super-classes that it lists."""
-    with (folder / "super_classes.csv").open(encoding="utf-8") as file:
-        groups = {row["class"]: row["super_class"] for row in csv.DictReader(file)}
+    groups = pd.read_csv(folder / "super_classes.csv", index_col="class")["super_class"]
     images = load_folder(folder)
     names = images.class_names
-    images = FileImages(images.paths, images.labels, names, [groups[name] for name in names])
+    images = FileImages(images.paths, images.labels, names, groups[[*names]].tolist())
     parts = split_classes(images, choose_recipe(str(folder)).data.split_fractions)
+    rows = [
+        (Path(path).resolve(), part.class_names[label], split)
+        for split, part in zip(("train", "validation", "test"), parts, strict=True)
+        for path, label in zip(part.paths, part.labels, strict=True)
+    ]
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_suffix(".new")
-    with temporary.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["path", "label", "split"])
-        for split, part in zip(("train", "validation", "test"), parts, strict=True):
-            for path, label in zip(part.paths, part.labels, strict=True):
-                table.writerow([Path(path).resolve(), part.class_names[label], split])
-    temporary.rename(target)
+    with replacing(target) as temporary:
+        pd.DataFrame(rows, columns=["path", "label", "split"]).to_csv(temporary, index=False)
 
 
 def make_messy(folder):

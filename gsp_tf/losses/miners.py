@@ -457,9 +457,8 @@ class HDCMiner(Miner):
         wide = available("float64")
         # 0.55 of 20 pairs is a little more than 11 in floating point. A scheduled share is float32.
         precision = wide if isinstance(self.share, int | float) else "float32"
-        share = ops.convert_to_tensor(self.share, wide) * (
-            1.0 - 4.0 * float(np.finfo(precision).eps)
-        )
+        exactly = 1.0 - 4.0 * float(np.finfo(precision).eps)
+        share = exactly * ops.convert_to_tensor(self.share, wide)
         num_kept = ops.ceil(share * ops.cast(size, wide))
         values = ops.where(counted, values, math.inf)
         ordered = ops.sort(ops.reshape(values, (-1,)))

@@ -108,8 +108,8 @@ def find_images(folder: PathLike, left_out: LeftOut) -> list[str]:
     for parent, folders, files in os.walk(folder, onerror=refused.append, followlinks=True):
         for name in list(folders):
             path = os.path.join(parent, name)
-            is_deep = parent != folder or _lies_in(folder, _real([path]))  # may lead in a circle
-            is_left = is_deep and os.path.islink(path)
+            # A link may lead in a circle: below a class, or back to the folder or above it.
+            is_left = os.path.islink(path) and (parent != folder or _lies_in(folder, _real([path])))
             if is_left or _is_hidden(name):
                 folders.remove(name)
                 (links if is_left else hidden_folders).append(path)

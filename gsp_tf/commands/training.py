@@ -19,9 +19,10 @@ _LOADING = (
     "min_images_per_class",
     "cache",
     "collage",
+    "unlabelled",
 )
 _NOTHING_GIVEN = """\
-a folder of photographs (one folder per class) or a recipe file is needed, such as
+a folder of photographs (one folder per class), a .csv file of them or a recipe is needed, such as
   gsp-tf train my_images
   gsp-tf train experiments/demo.yaml --training.epochs 20"""
 
@@ -38,16 +39,17 @@ def train(
 ) -> int:
     """Train on a folder of photographs or by a recipe.
 
-    A pretrained network on a folder climbs a ladder: a head on its frozen features trains, then its
-    last block, then all of it, each from the best model so far. The best one on validation classes
-    is kept. Otherwise, and by a recipe, one model trains as a whole.
+    On photographs, a pretrained network climbs a ladder: a head on its frozen features trains, then
+    its last block, then all of it, each from the best model so far. The best one on validation
+    classes is kept. Otherwise, and by a recipe, one model trains as a whole.
 
     The model is evaluated on unseen classes. Later recipe files override earlier ones field by
-    field, and fields on the command line override both them and the choices for a folder.
+    field, and fields on the command line override both them and the choices for photographs.
 
     Args:
-        recipes: Folder of photographs, one folder per class, and recipe files (YAML). Fields that
-            are not given are chosen to fit the folder.
+        recipes: Folder of photographs, one folder per class, or a .csv file with the columns path,
+            label and, if you like, split; and recipe files (YAML). Fields that are not given are
+            chosen to fit the photographs.
         run: Run folder to create; null is runs/NAME-SEED. With several recipe files it is
             runs/FIRST-NAME-SEED: FIRST is the first file, and NAME combines the others unless one
             sets it.
@@ -108,7 +110,7 @@ def adapt(
     after a stop. After photographs were added, changed or removed it trains in another folder.
 
     Args:
-        folder: Folder of photographs, one folder per class.
+        folder: Folder of photographs, one folder per class, or a .csv file of them, as for train.
         head: linear and mlp map the mean of the features, and start as the network alone, linear
             with a computed map if that is better; gsp chooses among the features of each
             photograph.
@@ -154,7 +156,7 @@ def tune(
     --resume continues the search, and the trial that was running.
 
     Args:
-        recipes: Folder of photographs and recipe files, as for train.
+        recipes: Folder or .csv file of photographs and recipe files, as for train.
         search: What to search, as YAML or as files of it, such as "embedding.dim: [32, 64]" or
             "training.learning_rate: {low: 1e-5, high: 1e-2, log: true}".
         trials: Number of trials, those before --resume included; null is 20, or with --resume as
@@ -205,7 +207,7 @@ def check(
     if something is missing.
 
     Args:
-        recipes: Folder of photographs and recipe files, as for train.
+        recipes: Folder or .csv file of photographs and recipe files, as for train.
         run: Run folder that train would create.
         skip_unreadable: Skip image files that cannot be read; the same as data.skip_unreadable.
         deterministic: Give the same numbers each time; the same as training.deterministic.
@@ -228,8 +230,9 @@ def demo(*, runs: str = "runs", epochs: Count | None = None, data: str | None = 
     Args:
         runs: Folder for the demo's run folders.
         epochs: Epochs of each run; null uses those of the recipe, or 5 for photographs.
-        data: Folder of photographs, one folder per class. The network is then efficientnet_lite0
-            with ImageNet weights from the extra [pretrained], which is also evaluated untrained.
+        data: Folder of photographs, one folder per class, or a .csv file of them. The network is
+            then efficientnet_lite0 with ImageNet weights from the extra [pretrained], which is also
+            evaluated untrained.
     """
     from gsp_tf.runs import print_results, run_demo
 
@@ -245,7 +248,7 @@ def demo(*, runs: str = "runs", epochs: Count | None = None, data: str | None = 
 def _recipe_of(recipes, run, skip_unreadable=False, deterministic=False, fields=None, place="runs"):
     """The recipe, the path of its folder by name, and its images if they are loaded already."""
     files, folder, fields = list(recipes), None, dict(fields or {})
-    if files and Path(files[0]).is_dir():
+    if files and (Path(files[0]).is_dir() or Path(files[0]).suffix.lower() == ".csv"):
         folder = files.pop(0)
     if skip_unreadable:
         fields["data"] = {**fields.get("data", {}), "skip_unreadable": True}
@@ -271,12 +274,11 @@ def _fitting(recipe, folder, files, fields):
     """
     from gsp_tf.runs import choose_recipe, load_images
 
-    data = DataRecipe(
-        "folder",
+    data = DataRecipe.of_photographs(
         folder,
         channels=recipe.data.channels,
-        skip_unreadable=True,
         min_images_per_class=recipe.data.min_images_per_class,
+        unlabelled=recipe.data.unlabelled,
     )
     images = load_images(data)
     given = given_values(files, fields)

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, field, fields
 from functools import cache
 from numbers import Number
+from pathlib import Path
 from types import UnionType
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from jsonargparse.typing import ClosedUnitInterval, OpenUnitInterval
 
@@ -26,6 +27,7 @@ from gsp_tf._numbers import (
     checked,
 )
 from gsp_tf._refusals import described
+from gsp_tf._typing import PathLike
 
 
 def similar_or_all(name, known):
@@ -220,6 +222,13 @@ class DataRecipe(Section, path="data"):
     feature_cache: str | None = None
     skip_unreadable: bool = False
     min_images_per_class: Count = 2
+
+    @classmethod
+    def of_photographs(cls, path: PathLike, **fields: Any) -> Self:
+        """How the photographs in a folder, or those that a .csv file lists, are read."""
+        is_manifest = Path(path).suffix.lower() == ".csv" and not Path(path).is_dir()
+        name = "manifest" if is_manifest else "folder"
+        return cls(name, path=str(path), skip_unreadable=True, **fields)
 
     def check(self):
         if self.resize is not None and self.resize < self.image_size:

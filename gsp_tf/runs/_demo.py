@@ -69,7 +69,7 @@ def _of_photographs(path, epochs):
     source = backbones.weights_source(_NETWORK)
     if not source.is_local:
         raise ImportError(f"The demo on photographs takes the weights {source.text}.")
-    images = load_images(DataRecipe("folder", str(path), skip_unreadable=True))
+    images = load_images(DataRecipe.of_photographs(path))
     chosen = choose_recipe(path, images, _NETWORK, "imagenet")
     training = replace(chosen.training, epochs=_EPOCHS if epochs is None else epochs, patience=None)
     gap = replace(

@@ -1,4 +1,4 @@
-"""Choose a recipe that fits a folder of photographs."""
+"""Choose a recipe that fits photographs."""
 
 import math
 from collections.abc import Mapping
@@ -12,9 +12,10 @@ import numpy as np
 from gsp_tf import backbones
 from gsp_tf._console import counted
 from gsp_tf._typing import PathLike
-from gsp_tf.data import FileImages, image_size, split_classes
+from gsp_tf.data import FileImages, image_size
 from gsp_tf.recipe import (
     BackboneRecipe,
+    CanvasRecipe,
     ClassRecipe,
     DataRecipe,
     EmbeddingRecipe,
@@ -22,7 +23,7 @@ from gsp_tf.recipe import (
     TrainingRecipe,
 )
 from gsp_tf.runs._facts import dimensions, facts_table, frozen_part, network_name
-from gsp_tf.runs.data import load_images
+from gsp_tf.runs.data import load_images, load_splits
 from gsp_tf.runs.folder import RunFolder
 
 _FRACTIONS = (0.6, 0.2, 0.2)
@@ -35,13 +36,13 @@ _LARGE = 4  # times the side of the images: photographs that take long to decode
 
 def choose_recipe(
     path: PathLike,
-    images: FileImages | None = None,
+    images: FileImages | dict[str, FileImages] | None = None,
     backbone: str | None = None,
     weights: str | None = None,
     initial_run: PathLike | None = None,
     preset: str | None = None,
 ) -> Recipe:
-    """A recipe that fits a folder of photographs: `gsp-tf train FOLDER`.
+    """A recipe that fits a folder of photographs, or a manifest: `gsp-tf train FOLDER`.
 
     A batch has at most as many classes as the training split. Training images are mirrored and
     cropped. The network is a pretrained one if its ImageNet weights are on this machine, in the
@@ -49,12 +50,13 @@ def choose_recipe(
     from random weights. The pooling of a pretrained network is an average, because GSP did not
     improve on it on photographs. The pooling of a small network is GSP. Images are large enough
     for a last map of 4 x 4, and larger for larger photographs. Every split has at least two
-    classes. The same folder always gives the same recipe.
+    classes. The same photographs always give the same recipe.
 
     Args:
-        path: folder with one folder of photographs per class.
-        images: result of `gsp_tf.data.load_folder` for the folder, if it is loaded already.
-            Otherwise the folder is read, without unreadable files and classes of a single image.
+        path: folder with one folder of photographs per class, or CSV file of
+            `gsp_tf.data.load_manifest`.
+        images: result of `load_images`, if they are loaded already. Otherwise they are read,
+            without unreadable files and classes of a single image.
         backbone: name of the network; `None` chooses one.
         weights: initial weights, as in `backbone.weights` of a recipe; `None` takes those that come
             with the network if they are on this machine, or random ones. Those of a preset are
@@ -64,11 +66,12 @@ def choose_recipe(
         preset: image preset of keras-hub, for backbone "hub".
 
     Returns:
-        the recipe, named after the folder.
+        the recipe, named after the folder or manifest.
 
     Raises:
-        FileNotFoundError: if the folder or the run does not exist.
-        ValueError: if the folder has fewer than six classes of two images, or there is no network.
+        FileNotFoundError: if the photographs or the run do not exist.
+        ValueError: if a folder, or a manifest without splits, has fewer than six classes of two
+            images, or there is no network.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -84,16 +87,20 @@ def choose_recipe(
         >>> recipe.data.image_size, recipe.loss.name
         (32, 'proxy_anchor')
     """
-    data = DataRecipe("folder", path=str(path), skip_unreadable=True)
+    data = DataRecipe.of_photographs(path, split_fractions=_FRACTIONS)
     if images is None:
         images = load_images(data)
-    num_classes = len(images.class_names)
-    if num_classes < _FEWEST_CLASSES:
+    is_listed = isinstance(images, dict)
+    if not is_listed and len(images.class_names) < _FEWEST_CLASSES:
         raise ValueError(
-            f"{path} has {num_classes} classes with enough images, and {_FEWEST_CLASSES} or more "
-            "are needed: two that train, two that choose the best model, and two that test it."
+            f"{path} has {len(images.class_names)} classes with enough images, and "
+            f"{_FEWEST_CLASSES} or more are needed: two that train, two that choose the best "
+            "model, and two that test it."
         )
-    train, _, _ = split_classes(images, _FRACTIONS, seed=data.split_seed)
+    if is_listed and "train" in images:
+        train = images["train"]
+    else:
+        train = load_splits(Recipe(data=data), images).train
     if initial_run is not None:
         initial = RunFolder.open(initial_run).recipe()
         backbone, weights = initial.backbone.name, initial.backbone.weights
@@ -115,14 +122,12 @@ def choose_recipe(
             "pooling": ClassRecipe("gap"),
             "loss": ClassRecipe("multi_similarity"),
         }
+    place = Path(path).resolve()
     recipe = Recipe(
-        name=Path(path).resolve().name.lstrip(".") or "run",
-        data=DataRecipe(
-            "folder",
-            path=str(path),
-            skip_unreadable=True,
-            channels=images.channels,
-            split_fractions=_FRACTIONS,
+        name=(place.stem if data.name == "manifest" else place.name).lstrip(".") or "run",
+        data=replace(
+            data,
+            channels=train.channels,
             image_size=image_size,
             classes_per_batch=per_batch,
             images_per_class=per_class,
@@ -234,16 +239,19 @@ def ladder_recipes(
     return rungs | {"network": recipe}
 
 
-def choices_text(recipe: Recipe, images: FileImages) -> str:
-    """What was chosen for a folder of photographs, and why, in nine lines."""
+def choices_text(recipe: Recipe, images: FileImages | dict[str, FileImages]) -> str:
+    """What was chosen for photographs, and why, in nine lines."""
     data, training = recipe.data, recipe.training
-    counts = np.bincount(images.labels)
+    parts = _parts(images)
+    named = [name for part in parts for name in np.asarray(part.class_names)[part.labels]]
+    counts = np.unique(named, return_counts=True)[1]
     each = (
         f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
     )
     classes = f"divided as protocol {recipe.protocol.name} says"
     if recipe.protocol.name == "fractions":
-        parts = split_classes(images, data.split_fractions, seed=data.split_seed)
+        alone = replace(data, unlabelled=None, canvas=CanvasRecipe())
+        parts = load_splits(Recipe(data=alone), images)[:3]
         classes = "{} train, {} choose the best model, {} test it unseen".format(
             *(len(part.class_names) for part in parts)
         )
@@ -269,7 +277,7 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
     ends = "" if patience is None else f", ended by {patience} without a better validation MAP@R"
     rungs = "a head, then the last block, then the whole network: " if climbs(recipe) else ""
     lines = {
-        "photographs": f"{len(images):,} of {len(counts):,} classes ({each} each) in {data.path}, "
+        "photographs": f"{counts.sum():,} of {len(counts):,} classes ({each} each) in {data.path}, "
         f"shorter side {side} pixels",
         "classes": classes,
         "network": f"{network_name(recipe.backbone)} {why}",
@@ -284,10 +292,16 @@ def choices_text(recipe: Recipe, images: FileImages) -> str:
     return facts_table(lines)
 
 
+def _parts(images):
+    """The sets of photographs: one, or those that a manifest lists."""
+    return [*images.values()] if isinstance(images, dict) else [images]
+
+
 def _median_side(images):
     """Median shorter side of photographs in pixels, from a sample of them."""
-    chosen = np.linspace(0, len(images) - 1, min(_SAMPLE, len(images))).astype(int)
-    return int(np.median([min(image_size(images.paths[index])) for index in chosen]))
+    paths = [path for part in _parts(images) for path in part.paths]
+    chosen = np.linspace(0, len(paths) - 1, min(_SAMPLE, len(paths))).astype(int)
+    return int(np.median([min(image_size(paths[index])) for index in chosen]))
 
 
 def _batch(counts):

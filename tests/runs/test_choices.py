@@ -71,6 +71,28 @@ def test_large_photographs_are_decoded_once_as_large_as_the_smallest_crop_needs(
     )
 
 
+def test_a_manifest_without_splits_gives_the_recipe_of_its_folder(photographs):
+    folder = photographs()
+    rows = [f"{path},{path.parent.name}" for path in sorted(folder.glob("*/*.png"))]
+    manifest = folder.with_name("photos.CSV")
+    manifest.write_text("\n".join(["path,label", *rows]))
+    of_folder, of_manifest = choose_recipe(folder), choose_recipe(manifest)
+    data = replace(of_folder.data, name="manifest", path=str(manifest))
+    assert of_manifest == replace(of_folder, name="photos", data=data)
+    texts = [choices_text(recipe, load_images(recipe.data)) for recipe in (of_folder, of_manifest)]
+    assert texts[0].replace(str(folder), str(manifest)) == texts[1]
+
+
+def test_a_manifest_without_validation_is_refused(photographs):
+    files = [(path, path.parent.name) for path in sorted(photographs().glob("*/*.png"))]
+    rows = [f"{path},{name},{'train' if name < 'class 5' else 'test'}" for path, name in files]
+    manifest = files[0][0].parents[2] / "photos.csv"
+    manifest.write_text("\n".join(["path,label,split", *rows]))
+    recipe = choose_recipe(manifest)
+    with pytest.raises(ValueError, match="photos.csv has no rows with split validation"):
+        choices_text(recipe, load_images(recipe.data))
+
+
 @pytest.mark.parametrize(
     ("name", "size", "side"),
     [

@@ -83,6 +83,31 @@ def test_each_rung_starts_as_the_best_below_and_one_is_kept(photographs, capsys,
     assert run_command("evaluate", "runs/my_images-0") == 0
 
 
+def test_a_manifest_climbs_with_the_splits_that_it_lists(photographs, capsys, without_tracing):
+    splits = ["train"] * 4 + ["validation"] * 2 + ["test"] * 2
+    rows = [
+        (path, path.parent.name, splits[int(path.parent.name.split()[1])])
+        for path in sorted(photographs.glob("my_images/class [0-7]/*.png"))
+    ]
+    rows += [
+        (path, path.parent.name, "query" if number else "gallery")
+        for label in (6, 7)
+        for number, path in enumerate(sorted(photographs.glob(f"my_images/class {label}/*.png")))
+    ]
+    for name, kept in ("seen", rows[:32]), ("sought", rows[:24] + rows[32:]):
+        lines = ["path,label,split", *(",".join(map(str, row)) for row in kept)]
+        (photographs / f"{name}.csv").write_text("\n".join(lines))
+        assert run_command("train", f"{name}.csv", *SHORT, "--training.epochs", "1") == 0
+        printed = capsys.readouterr().out
+        assert "32 of 8 classes (4 each)" in printed
+        assert "4 train, 2 choose the best model, 2 test it unseen" in printed
+        run = Run(f"runs/{name}-0")
+        assert run.splits.train.class_names == ("class 0", "class 1", "class 2", "class 3")
+        assert run.splits.searched.class_names == ("class 6", "class 7")
+        assert len(run.splits.test) == {"seen": 8, "sought": 6}[name]
+        assert run.folder.metrics()["test"]["num_queries"] == len(run.splits.test)
+
+
 def test_a_ladder_that_was_stopped_continues(photographs, capsys, monkeypatch, without_tracing):
     monkeypatch.setattr(Run, "report", lambda self: "report.html")
     assert run_command("train", "my_images", *SHORT, "--minutes", "0") == 0

@@ -231,6 +231,16 @@ def test_a_missing_file_is_named(write, tmp_path):
         load_recipe([*write(first="{seed: 1}"), tmp_path / "none.yaml"])
 
 
+def test_a_file_that_is_no_text_is_refused_as_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("photo.jpg").write_bytes(b"\xff\xd8\xff\xe0")
+    for arguments in ["train", "photo.jpg"], ["tune", "a.yaml", "--search", "photo.jpg"]:
+        with pytest.raises(SystemExit, match="1"):
+            main(arguments)
+        said = "gsp-tf: error: photo.jpg: the file is not text in UTF-8; expected YAML\n"
+        assert capsys.readouterr().err == said
+
+
 def test_a_fault_that_a_later_file_mends(write):
     files = write(first="training: {optimizer: adamw}", last="training: {weight_decay: 0.1}")
     assert load_recipe(files).training.weight_decay == 0.1

@@ -8,6 +8,7 @@ from gsp_tf.recipe._files import (
     load_recipe,
     load_values,
     plain_values,
+    read_values,
     recipe_text,
     recipe_values,
     save_recipe,

@@ -93,13 +93,12 @@ def _located(error, files, layers, resolve):
 
 def _file_values(file):
     try:
-        with open(file, encoding="utf-8") as text:
-            values = load_values(text.read(MAX_CHARACTERS + 1))
+        values = read_values(file)
         _check_sections(Recipe, values)
     except FileNotFoundError as error:
-        expected = "expected a recipe, or first of all a folder of photographs"
+        expected = "expected a recipe, or first of all a folder or a .csv file of photographs"
         raise ValueError(f"{file}: the file does not exist; {expected}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+    except (OSError, yaml.YAMLError, ValueError) as error:
         raise ValueError(f"{file}: {' '.join(str(error).split())}") from error
     return values
 
@@ -269,6 +268,15 @@ def load_values(text: str) -> Any:
         raise ValueError(f"A recipe has at most {MAX_CHARACTERS:,} characters, not {len(text):,}.")
     _check_structure(text)
     return get_loader("yaml")(text)
+
+
+def read_values(path: PathLike) -> Any:
+    """The values in a YAML file, read as by `load_values`; raises `OSError`, too."""
+    try:
+        with open(path, encoding="utf-8") as text:
+            return load_values(text.read(MAX_CHARACTERS + 1))
+    except UnicodeDecodeError as error:
+        raise ValueError("the file is not text in UTF-8; expected YAML") from error
 
 
 def values_text(values: Any) -> str:

@@ -6,13 +6,12 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
 from gsp_tf._names import flattened, nested, similar
-from gsp_tf.recipe import Recipe, compose, load_values, recipe_values
+from gsp_tf.recipe import Recipe, compose, load_values, read_values, recipe_values
 
 if TYPE_CHECKING:
     import optuna
@@ -169,8 +168,7 @@ class TuningSpace:
         fields = {}
         for source in sources:
             try:
-                text = Path(source).read_text("utf-8") if os.path.isfile(source) else source
-                found = load_values(text)
+                found = read_values(source) if os.path.isfile(source) else load_values(source)
             except (OSError, ValueError, yaml.YAMLError) as error:
                 raise ValueError(f"{source}: {' '.join(str(error).split())}") from error
             if not isinstance(found, dict):

@@ -1,5 +1,7 @@
 """Numbers of losses that change while training, against losses that were made with them."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -18,13 +20,13 @@ from gsp_tf.training import (
 RNG = np.random.default_rng(0)
 X, LABELS = RNG.normal(size=(16, 8)).astype("float32"), np.arange(16) % 4
 
-REGULARIZERS = {
-    "center": losses.CenterInvariantRegularizer,
-    "face": losses.RegularFaceRegularizer,
-    "lp": lambda: losses.LpRegularizer(0.5, 2.0, 1.5),
-    "mean": losses.ZeroMeanRegularizer,
-    "sparse": lambda: losses.SparseCentersRegularizer(0.5, 2),
-}
+REGULARIZERS = (
+    losses.CenterInvariantRegularizer,
+    losses.RegularFaceRegularizer,
+    lambda: losses.LpRegularizer(0.5, 2.0, 1.5),
+    losses.ZeroMeanRegularizer,
+    lambda: losses.SparseCentersRegularizer(0.5, 2),
+)
 OTHERS = {
     "barlow_twins": losses.BarlowTwinsLoss,
     "diversity": lambda: losses.GroupDiversityLoss(alpha=1.0, weight=2.0),
@@ -43,12 +45,10 @@ OTHERS = {
 EVERY_LOSS = {
     **{f"loss {name}": make for name, make in (LAYERS | EVERY_PAIR_LOSS | OTHERS).items()},
     **{
-        f"miner {name}": lambda make=make: losses.MultiSimilarityLoss(miner=make())
-        for name, make in MINERS.items()
-    },
-    **{
-        f"regularizer {name}": lambda make=make: losses.NCALoss(embedding_regularizer=make())
-        for name, make in REGULARIZERS.items()
+        f"miner {name}": lambda miner=miner, regularizer=regularizer: losses.ContrastiveLoss(
+            0.0, 2.0, miner=miner(), embedding_regularizer=regularizer()
+        )
+        for (name, miner), regularizer in zip(MINERS.items(), itertools.cycle(REGULARIZERS))
     },
 }
 
@@ -123,7 +123,7 @@ def fit(model, schedules=None, epochs=1, callbacks=(), **arguments):
 EAGER = {"run_eagerly": EAGERLY, "jit_compile": False}
 COMPILED = [{"jit_compile": False}]
 if BACKEND != "torch":
-    COMPILED += [{"jit_compile": True}, {"steps_per_execution": 2}]
+    COMPILED += [{"jit_compile": True, "steps_per_execution": 2}]
 
 
 @pytest.mark.parametrize("arguments", COMPILED)
@@ -148,7 +148,7 @@ def test_the_losses_of_each_epoch_are_those_of_learners_made_with_its_numbers(ar
 
 def test_a_plain_model_and_a_function_of_the_step():
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
-    model.compile(keras.optimizers.SGD(0.0), losses.NCALoss())
+    model.compile(keras.optimizers.SGD(0.0), losses.NCALoss(), jit_compile=False)
     steps = keras.optimizers.schedules.PolynomialDecay(1.0, 4, 5.0)
     fit(model, {"loss.scale": steps}, epochs=2)
     assert model.loss.scale == 4.0  # that of step 3
@@ -175,7 +175,7 @@ def test_a_run_that_was_saved_and_continued_is_one_that_was_not(tmp_path):
     }
 
     def learner():
-        return learner_of(losses.CrossBatchMemory(losses.ContrastiveLoss(), 32), 0.1)
+        return learner_of(losses.CrossBatchMemory(losses.ContrastiveLoss(), 32), 0.1, **EAGER)
 
     whole = learner()
     expected = fit(whole, schedules, epochs=4)
@@ -184,6 +184,7 @@ def test_a_run_that_was_saved_and_continued_is_one_that_was_not(tmp_path):
     begun = fit(first, schedules, epochs=3, callbacks=[Checkpoint(path)])
     first.save(tmp_path / "learner.keras")
     loaded = keras.models.load_model(tmp_path / "learner.keras")
+    loaded.run_eagerly = EAGERLY
     assert loaded.embedding_loss.batch_weight == 1.0
     rest = fit(loaded, schedules, epochs=4, initial_epoch=3)
     np.testing.assert_allclose([*begun, *rest], expected, rtol=1e-5)
@@ -193,7 +194,7 @@ def test_a_run_that_was_saved_and_continued_is_one_that_was_not(tmp_path):
 
 
 def test_the_weight_of_a_projection_is_scheduled():
-    learner = learner_of(losses.ContrastiveLoss(), kind=ProjectionLearner)
+    learner = learner_of(losses.ContrastiveLoss(), kind=ProjectionLearner, **EAGER)
     learner.project_from_here(0.1)
     fit(learner, {"projection_weight": lambda epoch: 0.25})
     assert float(learner.projection_weight) == 0.25
@@ -203,10 +204,10 @@ def test_what_a_traced_step_has_read_refuses_to_change():
     miner = losses.MultiSimilarityMiner()
     memory = losses.CrossBatchMemory(losses.ContrastiveLoss(miner=miner), 32)
     memory.batch_weight = 0.5
-    fit(learner_of(memory))
+    fit(learner_of(memory, jit_compile=False))
     plain = losses.ContrastiveLoss(embedding_regularizer=losses.LpRegularizer())
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
-    model.compile("sgd", plain)
+    model.compile("sgd", plain, jit_compile=False)
     fit(model)
     for part, name, value in (
         (memory, "batch_weight", 0.3),
@@ -254,14 +255,14 @@ def test_schedules_of_nothing_and_bad_values_are_refused(schedules, message):
         fit(learner_of(losses.NCALoss(), run_eagerly=True), schedules)
 
 
-@pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16", "float64"])
+@pytest.mark.parametrize("precision", ["mixed_float16", "float64"])
 @pytest.mark.parametrize("memory", [True, False])
 def test_numbers_have_the_type_of_their_loss(precision, memory):
     """A loss layer compares in float32 by default, a pair loss in the type of the embeddings."""
     keras.config.set_dtype_policy(precision)
     loss = losses.MultiSimilarityLoss(miner=losses.MultiSimilarityMiner())
     path = "loss.loss" if memory else "loss"
-    learner = learner_of(losses.CrossBatchMemory(loss, 32) if memory else loss, jit_compile=False)
+    learner = learner_of(losses.CrossBatchMemory(loss, 32) if memory else loss, **EAGER)
     schedules = {f"{path}.{x}": lambda epoch: 0.3 for x in ("beta", "base", "miner.epsilon")}
     (found,) = fit(learner, schedules | {"loss_weights.embedding": lambda epoch: 2.0})
     loss = losses.MultiSimilarityLoss(beta=0.3, base=0.3, miner=losses.MultiSimilarityMiner(0.3))

@@ -35,15 +35,6 @@ def test_embeds_in_order_and_in_inference_mode(embedder, column):
         assert embeddings.dtype == np.float32 and np.issubdtype(labels.dtype, np.integer)
 
 
-def test_inference_follows_the_weights(embedder):
-    _, data = dataset()
-    forward = inference(embedder)
-    before, _ = embed(forward, data)
-    embedder.layers[1].kernel.assign(2.0 * embedder.layers[1].kernel)
-    after, _ = embed(forward, data)
-    np.testing.assert_allclose(after, 2.0 * before, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("counts", [(7, 5, 1), (1, 7, 5, 1)])
 def test_traced_once_for_batches_of_every_size_but_a_first_single_image(embedder, counts):
     is_trace = []

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf._keras import first_output
 from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss, Reduction, ZeroShotLoss
 from gsp_tf.training import MetricLearner, embed
@@ -216,11 +215,6 @@ def test_refuses_another_loss_weights_of_samples_and_images_without_labels():
             learner.fit(*samples(), verbose=0, **weights)
     with pytest.raises(ValueError, match="MetricLearner needs labels"):
         learner.fit(samples()[0], verbose=0)
-
-
-def test_first_output():
-    for outputs in ("e", ["e"], ("e", "z"), {"y": "e", "a": "z"}):
-        assert first_output(outputs) == "e"
 
 
 def three_outputs(as_dict):

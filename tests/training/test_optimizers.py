@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 from gradients import EAGERLY
 
-from gsp_tf.losses import ProxyNCALoss
 from gsp_tf.training import (
-    MetricLearner,
     layer_wise_multipliers,
     with_learning_rate_multipliers,
     with_weight_decay_exclusions,
@@ -143,14 +141,13 @@ def test_loss_scaling_with_a_step_that_is_skipped():
 
 
 def test_the_first_pattern_that_is_found_counts():
-    optimizer = keras.optimizers.SGD(0.1)
     multipliers = {"^second$": 3.0, "s": 2.0, "third": 5.0}
-    result = run(with_learning_rate_multipliers(optimizer, multipliers), steps=1)
-    initial = run(keras.optimizers.SGD(0.1), steps=0)
+    result = run(with_learning_rate_multipliers("sgd", multipliers), steps=1)
+    initial = run(keras.optimizers.SGD(), steps=0)  # whose rate is 0.01
     for value, start, gradient, factor in zip(
         result, initial, gradients(0), (2, 3, 5), strict=True
     ):
-        np.testing.assert_allclose(value, start - 0.1 * factor * np.asarray(gradient), rtol=1e-5)
+        np.testing.assert_allclose(value, start - 0.01 * factor * np.asarray(gradient), rtol=1e-5)
 
 
 def linear_model(optimizer, **arguments):
@@ -187,29 +184,6 @@ def test_callbacks_that_set_the_rate():
     np.testing.assert_allclose(5 * rates[0], rates[1], rtol=1e-5)
     for value, expected in zip(*weights, strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-4)
-
-
-def learner_with(optimizer):
-    keras.utils.set_random_seed(0)
-    embedder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
-    learner = MetricLearner(embedder, ProxyNCALoss(2))
-    learner.compile(optimizer, run_eagerly=True)
-    return learner
-
-
-def samples():
-    return np.random.default_rng(0).normal(size=(8, 4)).astype("float32"), np.arange(8) % 2
-
-
-def test_mixed_precision():
-    keras.config.set_dtype_policy("mixed_float16")
-    learner = learner_with(with_learning_rate_multipliers("adam", {"kernel": 0}))
-    assert isinstance(learner.optimizer, keras.optimizers.LossScaleOptimizer)
-    kernel, proxies = learner.embedder.layers[-1].kernel, learner.embedding_loss.proxies
-    before = kernel.numpy(), proxies.numpy()
-    learner.fit(*samples(), epochs=8, verbose=0)
-    np.testing.assert_array_equal(kernel, before[0])
-    assert not np.allclose(proxies, before[1])
 
 
 def test_refuses_what_is_neither_a_factor_nor_a_pattern_nor_an_optimizer():
@@ -251,13 +225,9 @@ def after_a_step(optimizer):
     x = keras.layers.BatchNormalization(beta_initializer="ones", name="normalization")(x)
     model = keras.Model(inputs, x)
     model.compile(optimizer, "mse")
-    take_step(model)
-    return model
-
-
-def take_step(model):
     weights = model.trainable_weights
     model.optimizer.apply([keras.ops.zeros_like(weight) for weight in weights], weights)
+    return model
 
 
 def decayed(model):
@@ -281,17 +251,6 @@ def test_exclusions_with_multipliers():
     assert decayed(model) == pytest.approx(
         {"dense/kernel": 1 - RATE * DECAY, "dense/bias": 1 - 3 * RATE * DECAY}
     )
-
-
-def test_a_saved_model_keeps_its_exclusions(tmp_path):
-    optimizer = keras.optimizers.SGD(RATE, weight_decay=DECAY)
-    model = after_a_step(with_weight_decay_exclusions(optimizer, ["kernel", "gamma"]))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    before = loaded.layers[1].kernel.numpy(), loaded.layers[1].bias.numpy()
-    take_step(loaded)
-    np.testing.assert_array_equal(loaded.layers[1].kernel, before[0])
-    np.testing.assert_allclose(loaded.layers[1].bias, before[1] * (1 - RATE * DECAY), rtol=1e-6)
 
 
 def test_layer_wise_rates_fall_towards_the_input():

@@ -83,13 +83,10 @@ def test_every_data_set(check, name):
     assert code == 0 and "Nothing is missing." in output
 
 
-@pytest.mark.parametrize(
-    "path", sorted(METHODS.rglob("*.yaml")), ids=lambda path: f"{path.parent.name}-{path.stem}"
-)
+@pytest.mark.parametrize("path", sorted(METHODS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_method_has_a_model_and_a_loss(path, shared_backbones):
-    name = {"methods": "cub200", "large": "sop"}.get(path.parent.name, path.parent.name)
-    files = BENCHMARKS / f"{name}.yaml", METHODS / "c1.yaml", path
-    recipe = load_recipe(files, small(name))
+    files = BENCHMARKS / "cub200.yaml", METHODS / "c1.yaml", path
+    recipe = load_recipe(files, small("cub200"))
     learner = build_learner(recipe, num_classes=8, channels=3)
     side = recipe.data.image_size
     images = np.random.default_rng(0).uniform(0, 255, (8, side, side, 3)).astype("float32")

@@ -83,16 +83,6 @@ def test_a_manifest_without_splits_gives_the_recipe_of_its_folder(photographs):
     assert texts[0].replace(str(folder), str(manifest)) == texts[1]
 
 
-def test_a_manifest_without_validation_is_refused(photographs):
-    files = [(path, path.parent.name) for path in sorted(photographs().glob("*/*.png"))]
-    rows = [f"{path},{name},{'train' if name < 'class 5' else 'test'}" for path, name in files]
-    manifest = files[0][0].parents[2] / "photos.csv"
-    manifest.write_text("\n".join(["path,label,split", *rows]))
-    recipe = choose_recipe(manifest)
-    with pytest.raises(ValueError, match="photos.csv has no rows with split validation"):
-        choices_text(recipe, load_images(recipe.data))
-
-
 @pytest.mark.parametrize(
     ("name", "size", "side"),
     [

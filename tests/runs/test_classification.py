@@ -95,12 +95,3 @@ def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tm
     ):
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             started(recipe, classifier.folder.path, *options)
-
-
-def test_selected_images_are_those_of_the_set():
-    pixels = np.arange(6 * 16, dtype="uint8").reshape(6, 4, 4, 1)
-    images = data.ArrayImages(pixels, [0, 1, 2, 0, 1, 2], ["a", "b", "c"])
-    part = data.SelectedImages(images, [5, 3, 1, 2]).subset([2, 0])
-    ((batch, labels),) = data.evaluation_dataset(part, 4, 8)
-    np.testing.assert_array_equal(batch, pixels[[5, 3, 2]])
-    assert labels.numpy().tolist() == [0, 1, 0] and part.class_names == ("c", "a")

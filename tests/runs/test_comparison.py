@@ -92,26 +92,6 @@ def test_the_csv_has_every_number(run):
     assert rows[2][1:] == ["100.0", "", "50.0", "", "0", "0", "0"]
 
 
-def test_what_cannot_be_compared_is_refused(run, tmp_path):
-    with pytest.raises(ValueError, match="received none"):
-        Comparison([])
-    with pytest.raises(FileNotFoundError, match="has no recipe.yaml"):
-        Comparison([tmp_path])
-    first = run("GSP", 0.2)
-    with pytest.raises(ValueError, match="a second run of 'GSP' on CUB with seed 0"):
-        Comparison([first, run("GSP", 0.3)])
-    with pytest.raises(ValueError, match="different test classes"):
-        Comparison([first, run("GAP", 0.3, classes="y")])
-    RunFolder(first).update_metrics(status="failed")
-    with pytest.raises(ValueError, match="no final results yet: its status is 'failed'"):
-        Comparison([first])
-    RunFolder(first).update_metrics(status="finished")
-    unfinished = RunFolder.create(tmp_path / "new", Recipe())
-    unfinished.update_metrics(status="running")
-    with pytest.raises(ValueError, match="no final results yet: its status is 'running'"):
-        Comparison([first, unfinished.path])
-
-
 def test_interrupted_runs_are_marked(run):
     paths = [run("GSP", 0.2), run("GSP", 0.3, seed=1), run("GAP_x", 0.1)]
     RunFolder(paths[1]).update_metrics(status="interrupted")
@@ -136,17 +116,27 @@ def test_runs_that_keep_the_untrained_model_are_marked(run):
     assert "\nbest epoch (0 is before training): GAP 0 of 3\n" in table
 
 
-def test_what_cannot_be_compared_is_skipped_if_asked(run, tmp_path):
-    first, again, other = run("GSP", 0.2), run("GSP", 0.3), run("GAP", 0.3, classes="y")
-    running = RunFolder.create(tmp_path / "new", Recipe())
-    running.update_metrics(status="running")
+def test_what_cannot_be_compared_is_refused_or_skipped_if_asked(run, tmp_path):
+    first = run("GSP", 0.2)
+    unfinished = [RunFolder.create(tmp_path / name, Recipe()) for name in ("running", "failed")]
+    for folder in unfinished:
+        folder.update_metrics(status=folder.path.name)
     damaged = RunFolder.create(tmp_path / "damaged", Recipe())
     damaged.metrics_path.write_text("{")
-    left_out = [tmp_path, running.path, damaged.path, again, other]
-    comparison = Comparison([first, *left_out], skip=True)
+    reasons = {
+        tmp_path: "has no recipe.yaml",
+        unfinished[0].path: "no final results yet: its status is 'running'",
+        unfinished[1].path: "no final results yet: its status is 'failed'",
+        damaged.path: "is damaged",
+        run("GSP", 0.3): "a second run of 'GSP' on CUB with seed 0",
+        run("GAP", 0.3, classes="y"): "different test classes",
+    }
+    for path, reason in reasons.items():
+        with pytest.raises((ValueError, FileNotFoundError), match=reason):
+            Comparison([first, path])
+    comparison = Comparison([first, *reasons], skip=True)
     assert comparison.markdown() == Comparison([first]).markdown()
-    reasons = ("no recipe.yaml", "'running'", "is damaged", "a second run", "different test")
-    assert len(comparison.skipped) == len(reasons)
-    assert all(reason in text for reason, text in zip(reasons, comparison.skipped, strict=True))
+    pairs = zip(reasons.values(), comparison.skipped, strict=True)
+    assert all(reason in text for reason, text in pairs)
     with pytest.raises(ValueError, match="received none.\n  .*has no recipe.yaml"):
         Comparison([tmp_path], skip=True)

@@ -87,7 +87,7 @@ def test_every_pooling_can_train(name):
 @pytest.mark.parametrize("kind", ["linear", "mlp", None])
 def test_an_embedding_without_a_dimension_starts_as_the_mean_of_the_features(kind, position):
     chosen = recipe(embedding=EmbeddingRecipe(None, position, kind), pooling=ClassRecipe("gap"))
-    embedder = one_step(chosen)[0].embedder
+    embedder = build_embedder(chosen, channels=1)
     local = keras.ops.convert_to_numpy(embedder.get_layer("conv4")(batch()[0]))
     expected = local.mean((1, 2))
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)

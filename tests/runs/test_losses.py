@@ -120,9 +120,11 @@ def test_a_recipe_regularizes_proxies_and_embeddings(place, tmp_path):
 
 
 @pytest.mark.parametrize("miner", NAMES["miner"])
-def test_a_miner_goes_into_a_pair_loss(miner):
-    loss = loss_of(loss=ClassRecipe("triplet", {"margin": 0.3}), miner=ClassRecipe(miner))
-    assert type(loss.miner) is named("miner", miner) and loss.margin == 0.3
+def test_a_miner_goes_into_a_pair_loss_and_one_in_a_memory(miner):
+    sections = {"loss": ClassRecipe("triplet", {"margin": 0.3}), "miner": ClassRecipe(miner)}
+    memory = ClassRecipe("cross_batch_memory", {"capacity": 64})
+    for loss in (loss_of(**sections), loss_of(**sections, loss_wrapper=memory).loss):
+        assert type(loss.miner) is named("miner", miner) and loss.margin == 0.3
 
 
 @pytest.mark.parametrize(
@@ -151,15 +153,3 @@ def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):
     }
     inner = getattr(loss, "loss", None) or loss.proxy_loss
     assert type(inner) is named("loss", name)
-
-
-def test_arguments_come_from_a_file_and_from_the_command_line(tmp_path):
-    path = tmp_path / "recipe.yaml"
-    path.write_text(
-        "loss: {name: multi_similarity, alpha: 2, beta: 40.0}\nminer: {name: multi_similarity}\n"
-        "loss_wrapper:\n  name: cross_batch_memory\n  capacity: 64\n"
-    )
-    recipe = load_recipe(path, ["--loss.base", "0.4", "--miner.epsilon=0"])
-    memory = _build_loss(recipe, num_classes=4)
-    assert (memory.capacity, memory.loss.alpha, memory.loss.beta) == (64, 2, 40.0)
-    assert (memory.loss.base, memory.loss.miner.epsilon) == (0.4, 0)

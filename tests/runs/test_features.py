@@ -6,7 +6,7 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
-from digit_runs import eagerly, interrupted_in
+from digit_runs import eagerly
 from keras.ops import convert_to_numpy
 
 from gsp_tf import data
@@ -84,22 +84,10 @@ def test_training_from_features_equals_images(
     assert whole.folder.metrics()["test"]["num_queries"] == 60
 
 
-def test_a_stopped_run_continues_as_if_it_had_not_been(
-    whole, recipes, tmp_path, monkeypatch, without_tracing
-):
-    monkeypatch.setattr(Run, "evaluate", lambda self: None)
-
-    with interrupted_in(1):
-        stopped = Run(tmp_path / "stopped", recipes[1]).train()
-    assert stopped.status == "interrupted" and stopped.folder.metrics()["epochs"] == 1
-    monkeypatch.setattr(_inputs, "inference", lambda network: None)  # nothing is computed again
-    resumed = Run(stopped.folder.path).resume()
-    assert resumed.status == "finished"
-    for name, values in whole.folder.history().items():
-        np.testing.assert_allclose(resumed.folder.history()[name], values, rtol=1e-3)
-    ours, theirs = (run.folder.learner().get_weights() for run in (resumed, whole))
-    for our, their in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(our, their, atol=1e-3)
+def test_a_run_by_ccp_keeps_its_problems(whole):
+    history, (problem,) = whole.folder.history(), whole.folder.metrics()["projections"]
+    assert history["projection"] == [0, 1] and problem["steps"] == 2  # after the warm-up
+    assert problem["map_at_r"] == pytest.approx(history["val_map_at_r"][1])
 
 
 def test_collages_are_drawn_for_training_and_kept_for_evaluation(write_recipe, tmp_path):
@@ -169,7 +157,7 @@ def test_batches_are_those_of_images(tmp_path):
 
 
 @pytest.mark.parametrize("cached", [False, True], ids=["images", "features"])
-def test_a_pass_shows_every_image_once(cached, recipes, monkeypatch):
+def test_a_pass_shows_every_image_once_and_continues_at_an_epoch(cached, recipes, monkeypatch):
     recipe = replace(recipes[cached], seed=5)
     labels = np.repeat(np.arange(4), 6)
     of_image = np.arange(24, dtype="uint8").reshape(-1, 1, 1, 1) * np.ones((16, 16, 3), "uint8")
@@ -180,9 +168,14 @@ def test_a_pass_shows_every_image_once(cached, recipes, monkeypatch):
     if cached:
         inputs = _inputs.FeatureInputs(recipe, build_embedder(recipe, channels=3))
         monkeypatch.setattr(inputs, "_network", lambda batch: batch)
-    batches = itertools.islice(inputs.training_batches(images), 4)
-    shown = [convert_to_numpy(batch)[:, 0, 0, 0] for batch, _ in batches]
-    assert sorted(np.concatenate(shown).round().tolist()) == list(range(24))
+
+    def shown(batches):
+        return [convert_to_numpy(batch)[:, 0, 0, 0].round().tolist() for batch, _ in batches]
+
+    whole = shown(itertools.islice(inputs.training_batches(images), 4))
+    assert sorted(sum(whole, start=[])) == list(range(24))
+    rest = itertools.islice(inputs.training_batches(images, first_epoch=1), 2)
+    assert shown(rest) == whole[2:]
 
 
 def test_maps_are_computed_once_and_a_stopped_computation_continues(tmp_path):

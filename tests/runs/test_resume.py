@@ -28,24 +28,25 @@ training:
   patience: 3
   schedule: {name: plateau, patience: 1, min_delta: 0.5, cooldown: 0}
 """
-GSP = (
-    WARM_UP.replace("epochs: 2", "epochs: 2\n  adapt_batches: 1")
-    + "pooling: {name: gsp, num_prototypes: 4}\n"
-)
-MEMORY = """
-loss: {name: contrastive}
-loss_wrapper: {name: cross_batch_memory, capacity: 48, warmup_steps: 6}
-training: {epochs: 5, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
-"""
-CCP = """
+EVERYTHING = """
 trainer: ccp
 loss: {name: contrastive}
+pooling: {name: gsp, num_prototypes: 4}
 ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
-training: {epochs: 8, steps_per_epoch: 4, deterministic: true, learning_rate: 0.003}
+training:
+  epochs: 3
+  steps_per_epoch: 3
+  warmup_epochs: 1
+  adapt_batches: 1
+  deterministic: true
+  learning_rate: 0.003
 """
-SHORT_CCP = CCP.replace("epochs: 8", "epochs: 3")
-UNSHOWN = "from gsp_tf.runs import Run\nRun.show = lambda self: None\n"
-EVIDENCE = pytest.mark.evidence
+QUICKLY = """
+import tensorflow as tf
+from gsp_tf.runs import Run
+tf.config.run_functions_eagerly(True)
+Run.show = lambda self: None
+"""
 
 
 def train(*arguments):
@@ -53,7 +54,8 @@ def train(*arguments):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Run, "show", lambda self: None)
         try:
-            assert run("train", *arguments) == 0
+            with eagerly():
+                assert run("train", *arguments) == 0
         finally:
             disable_op_determinism()
 
@@ -83,41 +85,22 @@ def results(folder):
     return kept, folder.history()
 
 
-@pytest.mark.parametrize(
-    ("sections", "place", "count", "continues_from"),
-    [
-        pytest.param(
-            GSP,
-            "checkpoint.npz",
-            5,
-            3,
-            id="gsp and plateau, writing the checkpoint",
-            marks=EVIDENCE,
-        ),
-        pytest.param(MEMORY, "step", 11, 2, id="memory, in an epoch", marks=EVIDENCE),
-        pytest.param(SHORT_CCP, "model.keras", 2, None, id="ccp, writing the best model"),
-        pytest.param(CCP, "savez", 4, 2, id="ccp, disk full at checkpoint", marks=EVIDENCE),
-    ],
-)
-def test_a_killed_run_continues_and_ends_as_if_it_had_not_been(
-    recipe, whole_run, tmp_path, sections, place, count, continues_from
-):
-    path, whole = recipe(sections), whole_run(sections)
-    stopped, by = RunFolder(tmp_path / "stopped"), "" if place == "savez" else "SIGKILL"
-    stop = {"at": place, "count": count, "by": by, "code": UNSHOWN}
-    output = run_stopped("train", path, "--run", stopped.path, **stop)
-    assert "Traceback" not in output and ("gsp-tf: error:" in output) == (by == "")
-    check_stopped(stopped, continues_from)
+def test_a_killed_run_continues_and_ends_as_if_it_had_not_been(recipe, whole_run, tmp_path):
+    """It is killed while it writes the checkpoint before its third epoch."""
+    stopped = RunFolder(tmp_path / "stopped")
+    command = "train", recipe(EVERYTHING), "--run", stopped.path
+    run_stopped(*command, at="checkpoint.npz", count=3, code=QUICKLY)
+    check_stopped(stopped, continues_from=1)
     train("--resume", stopped.path)
-    check_same(stopped, whole)
+    check_same(stopped, whole_run(EVERYTHING))
 
 
 def check_stopped(folder, continues_from):
     """A run that was stopped in training has a model, and a checkpoint of its last epoch."""
-    assert folder.metrics().get("status") in ("running", "failed")
+    assert folder.metrics()["status"] == "running"
     assert folder.learner().embedder.output_shape == (None, 8)
     first_epoch = epoch_of(folder.checkpoint_path)
-    assert continues_from is None or first_epoch == continues_from
+    assert first_epoch == continues_from
     assert first_epoch <= len(folder.history().get("loss", ())) <= first_epoch + 1
 
 
@@ -133,7 +116,7 @@ def check_same(folder, whole):
     )
 
 
-@EVIDENCE
+@pytest.mark.evidence
 def test_a_killed_run_takes_more_epochs_and_ends_as_if_it_had_had_them_from_the_start(
     recipe, whole_run, tmp_path
 ):
@@ -141,14 +124,14 @@ def test_a_killed_run_takes_more_epochs_and_ends_as_if_it_had_had_them_from_the_
     path = recipe(WARM_UP.replace("  deterministic: true\n", ""))
     folder = RunFolder(tmp_path / "run")
     start = ("train", path, "--run", folder.path, "--deterministic", "--training.epochs", "3")
-    run_stopped(*start, at="step", count=5, code=UNSHOWN)
+    run_stopped(*start, at="step", count=5, code=QUICKLY)
     check_stopped(folder, continues_from=1)
     assert folder.recipe().training.deterministic
     resume = ("--resume", folder.path)
     train(*resume)
     assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == 3
     more = (*resume, "--training.epochs", "5")
-    run_stopped("train", *more, at="step", count=8, by="SIGTERM", code=UNSHOWN)
+    run_stopped("train", *more, at="step", count=8, by="SIGTERM", code=QUICKLY)
     assert folder.metrics()["status"] == "interrupted" and folder.metrics()["epochs"] == 4
     train(*resume)
     whole = whole_run(WARM_UP)

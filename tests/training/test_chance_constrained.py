@@ -3,10 +3,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.losses import ContrastiveLoss, MultiSimilarityLoss, TripletLoss
+from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
     MetricLearner,
+    ProjectionLearner,
     ProxyPool,
     RetrievalEvaluation,
 )
@@ -36,17 +37,15 @@ def pool(seed=0):
     return ProxyPool(TRAIN[1], lambda indices: dataset(*TRAIN, indices), seed)
 
 
-def metric_learner(loss=None, optimizer=None, **compile_arguments):
+def metric_learner(optimizer=None, **compile_arguments):
     embedder = keras.Sequential([keras.Input((COLUMNS,)), keras.layers.Dense(4, use_bias=False)])
-    learner = MetricLearner(embedder, loss or ContrastiveLoss(0.0, 0.8))
+    learner = MetricLearner(embedder, ContrastiveLoss(0.0, 0.8))
     optimizer = optimizer or keras.optimizers.SGD(0.05)
     learner.compile(optimizer, **(compile_arguments or {"run_eagerly": True}))
     return learner
 
 
-def fit(trainer, epochs, callbacks=None, steps=3):
-    if callbacks is None:
-        callbacks = [RetrievalEvaluation(dataset(*VALIDATION))]
+def fit(trainer, epochs, callbacks, steps=1):
     return trainer.fit(
         dataset(*TRAIN).repeat(),
         pool(),
@@ -115,7 +114,7 @@ def test_problems_follow_each_other_until_one_brings_nothing(three_problems):
     trainer, watch, history = three_problems
     # The best of each problem: 0.3, 0.5, and 0.4, which is no better than 0.5.
     assert [p["map_at_r"] for p in trainer.projections] == [0.3, 0.5, 0.4]
-    assert [p["steps"] for p in trainer.projections] == [12, 9, 9]
+    assert [p["steps"] for p in trainer.projections] == [4, 3, 3]
     assert history.history["projection"] == [1] * 4 + [2] * 3 + [3] * 3
     # Each of them stays near its θ*, the first one near the weights at the start.
     assert [s["projection_weight"] for s in watch.begun] == pytest.approx([2e-4] * 10)
@@ -150,13 +149,13 @@ def test_max_projections_ends_training_and_a_second_fit_starts_with_a_first_prob
     history = fit(trainer, 2, [Scripted([0.1, 0.2]), watch]).history
     assert history["projection"][0] == 1
     np.testing.assert_array_equal(watch.begun[0]["anchor"], reached)
-    assert sum(problem["steps"] for problem in trainer.projections) == 6
+    assert sum(problem["steps"] for problem in trainer.projections) == 2
 
 
 def test_an_open_problem_counts_when_the_epochs_are_over():
     """The first problem ends with epoch 1, and epoch 2, the last one, belongs to the next."""
     trainer, watch, _ = run([0.5, 0.1, 0.1], proxies_per_class=4, pool_size=2, patience=1)
-    assert [(p["steps"], p["map_at_r"]) for p in trainer.projections] == [(6, 0.5), (3, 0.1)]
+    assert [(p["steps"], p["map_at_r"]) for p in trainer.projections] == [(2, 0.5), (1, 0.1)]
     np.testing.assert_array_equal(
         trainer.learner.embedder.get_weights()[0], watch.ended[0]["weights"]
     )
@@ -179,35 +178,45 @@ def test_covering_radius_is_the_mean_distance_of_the_farthest_image(three_proble
         before = watch.ended[best]["proxies"]
 
 
-@pytest.mark.parametrize(
-    ("loss", "jit_compile"),
-    [
-        (ContrastiveLoss(0.0, 0.8), True),
-        (TripletLoss(0.2), False),
-        pytest.param(MultiSimilarityLoss(2.0, 20.0), False, marks=pytest.mark.evidence),
-    ],
-)
-def test_training_finds_the_classes(loss, jit_compile):
+def test_training_finds_the_classes_as_its_learner_was_compiled():
     keras.utils.set_random_seed(3)
-    learner = metric_learner(loss, keras.optimizers.Adam(0.03), jit_compile=jit_compile)
+    steps = 1 if keras.backend.backend() == "torch" else 3  # Keras takes one on PyTorch
+    optimizer = keras.optimizers.Adam(0.03)
+    learner = metric_learner(optimizer, jit_compile=True, steps_per_execution=steps)
     evaluation = RetrievalEvaluation(dataset(*VALIDATION))
     evaluation.set_model(learner)
     untrained = evaluation.evaluate()["val_map_at_r"]
     trainer = ChanceConstrainedTrainer(learner, proxies_per_class=2, pool_size=4, patience=2)
-    history = fit(trainer, epochs=12)
-    best = max(history.history["val_map_at_r"])
+    history = fit(trainer, 12, [RetrievalEvaluation(dataset(*VALIDATION))], steps=3).history
+    best = max(history["val_map_at_r"])
     assert best > untrained + 0.1
     assert evaluation.evaluate()["val_map_at_r"] == pytest.approx(best, abs=1e-6)
     assert best == max(p["map_at_r"] for p in trainer.projections)
+    assert trainer.learner.jit_compile and trainer.learner.steps_per_execution == steps
+    assert sum(p["steps"] for p in trainer.projections) == 3 * len(history["loss"])
 
 
-def test_it_trains_as_its_learner_was_compiled():
-    steps = 1 if keras.backend.backend() == "torch" else 2  # Keras takes one on PyTorch
-    learner = metric_learner(jit_compile=False, steps_per_execution=steps, auto_scale_loss=False)
-    trainer = ChanceConstrainedTrainer(learner, proxies_per_class=2, pool_size=3)
-    fit(trainer, epochs=2, steps=4)
-    assert trainer.learner.steps_per_execution == steps
-    assert trainer.projections[0]["steps"] == 8
+def test_the_distance_of_all_weights_of_the_embedder_is_in_the_loss_and_saved(tmp_path):
+    embedder = keras.Sequential(
+        [keras.Input((COLUMNS,)), keras.layers.Dense(4), keras.layers.BatchNormalization()]
+    )
+    learner = ProjectionLearner(embedder, ProxyNCALoss(CLASSES))
+    learner.compile(keras.optimizers.SGD(0.5), run_eagerly=True)
+    start = [variable.numpy() for variable in embedder.trainable_variables]
+    learner.project_from_here(0.7)
+    learner.fit(*TRAIN, verbose=0)
+    moved = zip(embedder.trainable_variables, start, strict=True)
+    square = sum(np.sum(np.square(variable.numpy() - value)) for variable, value in moved)
+    assert learner.distance_moved() == pytest.approx(np.sqrt(square), rel=1e-5) and square > 0.01
+    learner.save(tmp_path / "learner.keras")
+    loaded = keras.models.load_model(tmp_path / "learner.keras")
+    assert isinstance(loaded, ProjectionLearner)
+    assert loaded.distance_moved() == pytest.approx(np.sqrt(square), rel=1e-5)
+    assert float(loaded.projection_weight) == pytest.approx(0.7)
+    with_distance = learner.evaluate(*TRAIN, verbose=0, return_dict=True)["loss"]
+    learner.projection_weight.assign(0.0)
+    without = learner.evaluate(*TRAIN, verbose=0, return_dict=True)["loss"]
+    assert with_distance - without == pytest.approx(0.35 * square, rel=1e-3)
 
 
 @pytest.mark.parametrize(

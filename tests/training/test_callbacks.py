@@ -62,13 +62,13 @@ def test_adds_the_metrics_of_the_held_out_set(make, metric, prefix):
     assert any(len(set(history[prefix + n])) > 1 for n in NAMES)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_embeddings_that_are_not_finite_count_nothing(value):
+def test_embeddings_that_are_not_finite_count_nothing():
     learner, zeros = metric_learner(), {f"val_{name}": 0.0 for name in NAMES}
     infinite = dataset().map(lambda x, y: (x / 0, y))
     assert evaluated(learner, dataset(), references=infinite) == zeros
-    learner.embedder.layers[-1].bias.assign([value, 0, 0])
-    assert evaluated(learner, dataset()) == zeros
+    for value in (np.nan, np.inf):
+        learner.embedder.layers[-1].bias.assign([value, 0, 0])
+        assert evaluated(learner, dataset()) == zeros
 
 
 def test_references_and_arrays_in_place_of_data_sets():
@@ -121,15 +121,13 @@ def test_save_best_holds_the_best_epoch(tmp_path, model, values, best):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("half_written", [False, True])
-def test_a_failing_save_leaves_the_last_good_file(tmp_path, model, monkeypatch, half_written):
+def test_a_failing_save_leaves_the_last_good_file(tmp_path, model, monkeypatch):
     path = tmp_path / "best.keras"
     callback = save_best(path, model, [0.5])
     good = path.read_bytes()
 
     def fail(target, *args, **kwargs):
-        if half_written:
-            target.write_bytes(b"half")
+        target.write_bytes(b"half")
         raise OSError("No space left on device")
 
     monkeypatch.setattr(model, "save", fail)

@@ -6,7 +6,7 @@ import pytest
 
 from gsp_tf.training import Checkpoint, epoch_of
 
-X = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
+X = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
 
 
 def model(run_eagerly=True):

@@ -45,7 +45,7 @@ def learner_with(loss, optimizer=None, **arguments):
     return learner
 
 
-def names(learner, labels=LABELS, points=POINTS, steps=6, every=2):
+def names(learner, labels=LABELS, points=POINTS, steps=4, every=2):
     """Names of the findings in some steps with one batch."""
     keras.utils.set_random_seed(0)
     health = HealthCheck(every)
@@ -111,9 +111,9 @@ FAILURES = {
     # The decay takes away the old proxies, so each step turns them by a right angle.
     "fast_proxies": lambda: names(proxies_with(1e4, 1e-4), every=1),
     "between_proxies": lambda: names(between_proxies(), steps=32, every=4),
-    "float16_overflow": lambda: names(overflowing(), points=6e4 * np.sign(POINTS)),
+    "float16_overflow": lambda: names(overflowing(), points=6e4 * np.sign(POINTS), steps=6),
     "high_learning_rate": lambda: names(
-        learner_with(losses.MultiSimilarityLoss(), keras.optimizers.Adam(30.0))
+        learner_with(losses.MultiSimilarityLoss(), keras.optimizers.Adam(30.0)), steps=6
     ),
 }
 
@@ -153,10 +153,8 @@ def test_measures_every_loss_with_variables(name):
 
 
 HEALTHY = {
-    "contrastive": losses.ContrastiveLoss,
     "multi-similarity": losses.MultiSimilarityLoss,
     "proxies": lambda: losses.ProxyAnchorLoss(CLASSES),
-    "softmax": lambda: losses.NormalizedSoftmaxLoss(CLASSES),
     "memory": lambda: losses.CrossBatchMemory(losses.ContrastiveLoss(), 64),
     "two outputs": lambda: {"first": losses.TripletLoss(1.0), "second": losses.ContrastiveLoss()},
 }
@@ -171,7 +169,7 @@ def test_a_check_changes_nothing_and_measures_the_batch():
     def fitted(callbacks):
         keras.utils.set_random_seed(0)
         learner = learner_with(losses.ContrastiveLoss(miner=losses.DistanceWeightedMiner(seed=1)))
-        arguments = {"batch_size": 8, "shuffle": False, "epochs": 2, "verbose": 0}
+        arguments = {"batch_size": 8, "shuffle": False, "verbose": 0}
         history = learner.fit(POINTS, LABELS, callbacks=callbacks, **arguments).history
         return history, [ops.convert_to_numpy(variable) for variable in learner.variables]
 
@@ -231,10 +229,7 @@ def test_a_resumed_run_continues_the_checks(tmp_path):
 def test_a_short_training_is_told_what_is_wrong():
     """In 4 of the 8 steps between two checks."""
     dense = {"bias_initializer": "ones", "kernel_initializer": zeros}
-    assert names(learner_with(losses.TripletLoss(), **dense), steps=4, every=8) == ["collapse"]
-    assert names(learner_with(losses.TripletLoss()), np.arange(16), steps=4, every=8) == [
-        "no_positives"
-    ]
+    assert names(learner_with(losses.TripletLoss(), **dense), every=8) == ["collapse"]
 
 
 def test_early_checks_leave_out_what_passes():

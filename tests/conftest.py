@@ -1,6 +1,7 @@
 import contextlib
 import ctypes
 import errno
+import functools
 import gc
 import io
 import os
@@ -174,12 +175,15 @@ def locked_elsewhere():
     return hold
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def oracle():
+    """Function that gives the arrays of a file of `tests/oracles`, which it reads once."""
+
+    @functools.cache
     def load(name):
         return dict(np.load(ORACLES / f"{name}.npz"))
 
-    return load
+    return lambda name: dict(load(name))
 
 
 @pytest.fixture(scope="session")

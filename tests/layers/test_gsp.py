@@ -15,7 +15,7 @@ from gsp_tf.layers import (
 from gsp_tf.ops import greedy_k_center
 
 
-@pytest.mark.parametrize(("k", "jit_compile"), [(0, False), (1, False), (2, False), (2, True)])
+@pytest.mark.parametrize(("k", "jit_compile"), [(0, None), (1, None), (2, False), (2, True)])
 def test_equals_the_authors_layer(oracle, k, jit_compile):
     case = {key[3:]: v for key, v in oracle("gsp_layer").items() if key.startswith(f"g{k}_")}
     layer = GeneralizedSumPooling(
@@ -60,7 +60,7 @@ def test_equals_average_pooling_at_transport_ratio_1():
     np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-15)
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(12))
 @given(
     height=st.integers(1, 5),
     width=st.integers(1, 5),

@@ -19,7 +19,7 @@ def test_equals_the_authors_selection(oracle, k, jit_compile):
 
 
 @pytest.mark.equation("thesis", "Algorithm 2", "ops.greedy_k_center")
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(12))
 @given(
     pool_size=st.integers(1, 12),
     centers=st.integers(0, 4),

@@ -2,7 +2,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from gradients import value_and_gradient
+from gradients import value_and_gradients
+from loss_examples import with_weights
 
 from gsp_tf import losses
 
@@ -37,6 +38,37 @@ PYTORCH_METRIC_LEARNING = {
 CASES = [("pml", key, loss) for key, loss in PYTORCH_METRIC_LEARNING.items()]
 CASES += [("original", key, make(normalize=False)) for key, make in AUTHORS.items()]
 CASES += [("addons", key, make(normalize=False)) for key, make in ADDONS.items()]
+# The key, the loss, and whether the proxies are columns there.
+PROXY_LOSSES = [
+    ("proxy_anchor_0.1_32", losses.ProxyAnchorLoss, {"margin": 0.1, "alpha": 32}, False),
+    ("proxy_nca_scale9.0909", losses.ProxyNCALoss, {"temperature": 0.11}, False),
+    (
+        "soft_triple_k4_la20_gamma0.1_margin0.01",
+        losses.SoftTripleLoss,
+        {"centers_per_class": 4, "scale": 20, "gamma": 0.1, "tau": 0, "margin": 0.01},
+        True,
+    ),
+    ("normalized_softmax_t0.05", losses.NormalizedSoftmaxLoss, {"temperature": 0.05}, True),
+    ("arcface_m28.6_s64", losses.ArcFaceLoss, {"margin_degrees": 28.6, "scale": 64}, True),
+    ("cosface_0.35_64", losses.CosFaceLoss, {"margin": 0.35, "scale": 64}, True),
+]
+PROXY_LOSSES_OF_AUTHORS = [
+    ("proxy_anchor_0.1_32", losses.ProxyAnchorLoss, {"margin": 0.1, "alpha": 32}),
+    # They put cosine similarities in the exponent: half of the squared distances.
+    ("proxy_nca_0.11", losses.ProxyNCALoss, {"temperature": 2 * 0.11}),
+]
+
+
+def assert_equals(found, *expected):
+    """A value and its gradients."""
+    assert found[0] == pytest.approx(expected[0], rel=2e-4)
+    for ours, theirs in zip(found[1:], expected[1:], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5 * np.abs(theirs).max())
+
+
+def tangent(unit, gradient):
+    """What is left of the gradient of a unit vector that the loss normalises."""
+    return gradient - np.sum(gradient * unit, axis=1, keepdims=True) * unit
 
 
 @pytest.mark.parametrize(("name", "key", "loss"), CASES, ids=["-".join(case[:2]) for case in CASES])
@@ -49,13 +81,35 @@ def test_equals_other_programs(oracle, name, key, loss):
         # The authors take 1e-5 from every positive term of an anchor before they sum.
         positives = np.sum(case["labels"][:, None] == case["labels"], axis=1) - 1
         expected = expected + 1e-5 * np.mean(positives)
-    value, gradient = value_and_gradient(loss, case["labels"], case["embeddings"])
-    assert float(value) == pytest.approx(expected, rel=2e-4)
     if key == "angular_40":
         # There the negatives are not normalised, so that their gradient has a radial part.
         unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-        radial = np.sum(expected_gradient * unit, axis=1, keepdims=True) * unit
+        radial = expected_gradient - tangent(unit, expected_gradient)
         assert np.abs(radial).max() > 1e-3
         expected_gradient = expected_gradient - radial
-    tolerance = 2e-5 * np.abs(expected_gradient).max()
-    np.testing.assert_allclose(gradient, expected_gradient, rtol=2e-3, atol=tolerance)
+    found = value_and_gradients(loss, case["labels"], case["embeddings"])
+    assert_equals(found, expected, expected_gradient)
+
+
+@pytest.mark.parametrize(("key", "loss", "arguments", "columns"), PROXY_LOSSES)
+def test_proxy_losses_equal_pytorch_metric_learning(oracle, key, loss, arguments, columns):
+    case = oracle("losses_pml")
+    weights, gradient = case[f"{key}_weights"], case[f"{key}_grad_weights"]
+    loss = with_weights(loss(6, **arguments), weights.T if columns else weights)
+    actual = value_and_gradients(loss, case["labels"], case["embeddings"])
+    assert_equals(
+        actual, case[f"{key}_loss"], case[f"{key}_grad"], gradient.T if columns else gradient
+    )
+
+
+@pytest.mark.parametrize(("key", "loss", "arguments"), PROXY_LOSSES_OF_AUTHORS)
+def test_proxy_losses_equal_the_authors_code(oracle, key, loss, arguments):
+    case = oracle("losses_original")
+    order = np.argsort(case[f"{key}_proxy_labels"])
+    proxies, proxies_gradient = (
+        case[f"{key}_{name}"][order] for name in ("proxies", "grad_proxies")
+    )
+    loss = with_weights(loss(6, **arguments), proxies)
+    actual = value_and_gradients(loss, case["labels"], case["embeddings"])
+    gradient = tangent(case["embeddings"], case[f"{key}_grad"])
+    assert_equals(actual, case[f"{key}_loss"], gradient, proxies_gradient)

@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 from gradients import examples, value_of
@@ -109,27 +108,6 @@ def test_equals_the_definition(loss, definition, arguments, rows, num_classes, c
     assert value == pytest.approx(expected, rel=1e-7, abs=1e-9)
 
 
-@pytest.mark.parametrize(("loss", "definition", "arguments"), DEFINITIONS)
-@settings(max_examples=examples(12))
-@given(
-    rows=st.integers(1, 7),
-    is_class=st.lists(st.booleans(), min_size=1, max_size=6).filter(any),
-    seed=st.integers(0, 1000),
-)
-def test_a_class_may_be_left_out(loss, definition, arguments, rows, is_class, seed):
-    k = arguments.get("centers_per_class", 1)
-    rng = np.random.default_rng(seed)
-    kept = np.flatnonzero(is_class)
-    labels_among_kept = rng.integers(0, len(kept), rows)
-    cosines = rng.uniform(-1, 1, (rows, len(is_class) * k))
-    given = kept[labels_among_kept].astype("int32"), cosines, np.array(is_class)
-    value = make(loss, len(is_class), arguments).similarity_loss(
-        *map(keras.ops.convert_to_tensor, given)
-    )
-    expected = definition(labels_among_kept, cosines[:, np.repeat(is_class, k)], **arguments)
-    assert float(value) == pytest.approx(expected, rel=1e-7, abs=1e-9)
-
-
 @pytest.mark.parametrize("centers_per_class", [1, 2, 5])
 def test_soft_triple_adds_the_distances_between_the_centres_of_a_class(centers_per_class):
     labels, embeddings, proxies = random_batch(6, 3, 4, centers_per_class, seed=0)
@@ -146,3 +124,44 @@ def test_soft_triple_adds_the_distances_between_the_centres_of_a_class(centers_p
     expected = 0.7 * np.sum(distances) / (3 * num_pairs)
     assert (expected > 0) == (centers_per_class > 1)
     assert values[1] - values[0] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "factor"),
+    [({}, 0.03), ({"proxy_weight": 0.0}, 0.0), ({"proxy_weight": 0.4}, 0.4)],
+)
+def test_the_hybrid_is_multi_similarity_plus_weighted_proxy_anchor(arguments, factor):
+    rng = np.random.default_rng(0)
+    labels, embeddings, proxies = rng.integers(0, 4, 9), *rng.normal(size=(2, 9, 3))
+    arguments |= {"alpha": 3.0, "beta": 20.0, "base": 0.4, "margin": 0.2, "proxy_alpha": 16.0}
+    hybrid, anchor = (
+        float(with_weights(loss, proxies[:4])(labels, embeddings))
+        for loss in (
+            losses.HybridLoss(4, **arguments, dtype="float64"),
+            losses.ProxyAnchorLoss(4, 0.2, 16.0, dtype="float64"),
+        )
+    )
+    pairs = float(losses.MultiSimilarityLoss(3.0, 20.0, 0.4)(labels, embeddings))
+    assert hybrid == pytest.approx(pairs + factor * anchor, rel=1e-9)
+
+
+LABELS = np.array([0, 0, 1, 2, 2, 1])
+EMBEDDINGS = np.random.default_rng(0).normal(size=(6, 4)).astype("float32")
+
+
+@pytest.mark.parametrize(
+    ("pair_loss", "k", "batch_weight"),
+    [
+        (losses.ContrastiveLoss(), 1, 0.3),
+        (losses.MultiSimilarityLoss(), 3, 0.0),
+        (losses.TripletLoss(1.0), 3, 0.3),
+    ],
+)
+def test_samples_are_paired_with_proxies_class_by_class(pair_loss, k, batch_weight):
+    loss = losses.ProxyPairsLoss(pair_loss, 3, k, batch_weight)
+    value = float(loss(LABELS[:, None], EMBEDDINGS))
+    proxies = loss.proxies.numpy()
+    assert proxies.shape == (3 * k, 4)
+    expected = pair_loss.pairwise(LABELS, EMBEDDINGS, np.arange(3 * k) // k, proxies)
+    expected += batch_weight * pair_loss(LABELS, EMBEDDINGS)
+    assert value == pytest.approx(float(expected), rel=1e-6)

@@ -121,7 +121,7 @@ def test_may_start_as_the_authors_program_does(start_at):
 def test_equals_a_ring_around_losses_of_whole_rows(name):
     inner = PAIR_LOSSES[name]()
     loss = losses.CrossBatchMemory(inner, 11, warmup_steps=1, batch_weight=1.0, dtype="float64")
-    assert_equals_a_ring(loss, batches([6] * 3 if BACKEND == "jax" else [3, 6, 4, 6]))
+    assert_equals_a_ring(loss, batches([6] * 3 if BACKEND == "jax" else [3, 6, 6]))
 
 
 def test_equals_a_ring_of_many_embeddings():
@@ -156,12 +156,11 @@ def test_evaluation_neither_reads_nor_writes_the_memory(name, warmup_steps, size
         np.testing.assert_array_equal(weight, old)
 
 
-@pytest.mark.parametrize("warmup_steps", [0, 1])
-@pytest.mark.parametrize("name", ["contrastive", "triplet", "fast_ap"])
+@pytest.mark.parametrize(("name", "warmup_steps"), [("contrastive", 1), ("fast_ap", 0)])
 def test_memory_holds_the_last_samples_of_larger_batches(name, warmup_steps):
     inner = PAIR_LOSSES[name]()
     loss = losses.CrossBatchMemory(inner, 5, warmup_steps, batch_weight=0.3, dtype="float64")
-    assert_equals_a_ring(loss, batches([9] * 3 if BACKEND == "jax" else [8, 3, 13, 1, 5]))
+    assert_equals_a_ring(loss, batches([9] * 3 if BACKEND == "jax" else [8, 3, 13, 1]))
 
 
 def test_fit_compiled_with_xla():

@@ -5,7 +5,7 @@
 
 import re
 import runpy
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -85,10 +85,14 @@ def batch(oracle, name="random"):
     return labels, (embeddings / lengths).astype("float32")
 
 
+@cache
+def table():
+    return runpy.run_path(ROOT / "tools/migration/pages.py")["TABLE"]["pytorch_metric_learning"]
+
+
 def is_told(theirs, ours, other):
     """Whether the row of a name on the page has both numbers, with three digits."""
-    table = runpy.run_path(ROOT / "tools/migration/pages.py")["TABLE"]["pytorch_metric_learning"]
-    row = next(row for rows in table.values() for row in rows if row["theirs"] == theirs)
+    row = next(row for rows in table().values() for row in rows if row["theirs"] == theirs)
     numbers = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", row["difference"])}
     return {float(f"{number:.3g}") for number in (ours, other)} <= numbers
 

@@ -1,9 +1,8 @@
 """Losses over prefixes: sums of the loss on normalised prefixes, through every door."""
 
-import keras
 import numpy as np
 import pytest
-from gradients import EAGERLY, value_and_gradients
+from gradients import value_and_gradients
 from keras import ops
 from loss_examples import PAIR_LOSSES, with_weights
 
@@ -18,7 +17,6 @@ from gsp_tf.losses import (
     ProxyPairsLoss,
     SoftTripleLoss,
 )
-from gsp_tf.training import MetricLearner
 
 LABELS = np.arange(8) % 4
 EMBEDDINGS = np.random.default_rng(0).normal(size=(8, 6))
@@ -101,19 +99,6 @@ def test_a_memory_holds_whole_embeddings():
             alone.pairwise(LABELS, memory[8:, :m], labels, memory[:, :m], mask=ops.array(mask))
         )
     assert found == pytest.approx(expected, rel=1e-6)
-
-
-def test_trains_in_a_plain_model_and_is_saved_with_it(tmp_path):
-    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(6)])
-    model.compile("sgd", loss=MatryoshkaLoss(ContrastiveLoss(), DIMS), run_eagerly=EAGERLY)
-    assert np.isfinite(model.train_on_batch(EMBEDDINGS, LABELS))
-    learner = MetricLearner(model, MatryoshkaLoss(ProxyAnchorLoss(4), DIMS, WEIGHTS))
-    learner.compile("sgd", run_eagerly=EAGERLY)
-    learner.train_on_batch(EMBEDDINGS, LABELS)
-    learner.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras").embedding_loss
-    assert (loaded.dims, loaded.prefix_weights) == (DIMS, WEIGHTS)
-    np.testing.assert_array_equal(loaded.proxies, learner.embedding_loss.proxies)
 
 
 @pytest.mark.parametrize("dims", [[2, 5], [2, 7]])

@@ -56,21 +56,26 @@ many_batches = given(
 )
 
 
-@settings(max_examples=examples(10))
+@pytest.mark.parametrize("common_count", [False, True])
+@settings(max_examples=examples(6))
 @many_batches
-def test_hard_negatives_are_the_nearest_as_many_as_positives(rows, columns, classes, seed):
+def test_hard_negatives_are_the_nearest_as_many_as_positives(
+    common_count, rows, columns, classes, seed
+):
+    """As the anchor has, or the one that has most."""
     pairs = batch(rows, columns, classes, seed)
-    positives, negatives = mined(losses.HardNegativeMiner(), pairs)
-    distances = np.asarray(pairs.distances)
+    positives, negatives = mined(losses.HardNegativeMiner(common_count), pairs)
+    distances, of_anchors = np.asarray(pairs.distances), positives_and_negatives(pairs)
+    most = max(len(own) for own, _ in of_anchors)
     expected = np.zeros_like(negatives)
-    for i, (own, others) in enumerate(positives_and_negatives(pairs)):
+    for i, (own, others) in enumerate(of_anchors):
         nearest = sorted(others, key=lambda j, i=i: distances[i, j])
-        expected[i, nearest[: max(1, len(own))]] = 1
+        expected[i, nearest[: max(1, most if common_count else len(own))]] = 1
     np.testing.assert_array_equal(negatives, expected)
     np.testing.assert_array_equal(positives, pairs.positives)
 
 
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(6))
 @given(
     rows=st.integers(2, 12),
     ranks=st.sampled_from([(1, 1), (3, 2), ((2, 3), (1, 4)), ((1, 2), (2, 9))]),
@@ -94,6 +99,8 @@ def test_equally_hard_pairs_share_the_weights_of_their_ranks():
     np.testing.assert_array_equal(negatives[0], [0, 0, 0.5, 0.5, 1])
     _, negatives = mined(losses.HardNegativeMiner(), pairs_of(x, labels))
     np.testing.assert_array_equal(negatives[0], [0, 0, 1, 1, 0])  # which keeps them together
+    _, negatives = mined(losses.SemiHardNegativeMiner(), pairs_of(x, labels))
+    np.testing.assert_array_equal(negatives[0], [0, 0, 0.5, 0.5, 0])
     both = mined(losses.NHardMiner(), batch(9, 3, 3, 0))
     np.testing.assert_array_equal(both, mined(losses.BatchHardMiner(), batch(9, 3, 3, 0)))
 
@@ -108,7 +115,7 @@ def test_a_share_of_pairs_is_rounded_up_to_whole_ones(number, share):
     assert mined(miner, pairs)[0].sum() == expected
 
 
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(6))
 @many_batches
 def test_semi_hard_negatives_are_the_nearest_beyond_a_positive(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed)
@@ -124,7 +131,7 @@ def test_semi_hard_negatives_are_the_nearest_beyond_a_positive(rows, columns, cl
     np.testing.assert_array_equal(positives, pairs.positives)
 
 
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(6))
 @many_batches
 def test_multi_similarity_equals_equations_11_and_12(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed)
@@ -214,7 +221,7 @@ def test_distance_weighted_probabilities_are_the_paper_s(dim, cutoffs, dtype):
         )
 
 
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(6))
 @many_batches
 def test_distance_weighted_draws_as_many_as_there_are_positives(rows, columns, classes, seed):
     pairs = batch(rows, columns, classes, seed, "float32")
@@ -252,16 +259,23 @@ def test_distance_weighted_draws_follow_the_probabilities(jit_compile):
 
 
 def test_a_seed_repeats_the_draws_and_each_call_draws_anew():
-    pairs = batch(24, 4, 4, 0)
+    pairs = batch(12, 4, 4, 0)
     first, second = (losses.DistanceWeightedMiner(seed=3) for _ in range(2))
-    sequence = [mined(first, pairs)[1] for _ in range(3)]
+    sequence = [mined(first, pairs)[1] for _ in range(2)]
     for expected in sequence:
         np.testing.assert_array_equal(mined(second, pairs)[1], expected)
-    assert not (sequence[0] == sequence[1]).all() and not (sequence[1] == sequence[2]).all()
     unseeded = [mined(losses.DistanceWeightedMiner(), pairs)[1] for _ in range(2)]
-    assert not (unseeded[0] == unseeded[1]).all()
+    for one, other in (sequence, unseeded):
+        assert not np.array_equal(one, other)
 
 
+# The others are comparisons, or made of what these do.
+@pytest.mark.parametrize(
+    "make_miner",
+    ["angular", "batch_easy_hard", "distance_weighted", "hdc", "n_hard", "semi_hard"]
+    + ["uniform_histogram"],
+    indirect=True,
+)
 def test_compiled_miners_give_the_same_weights(make_miner):
     pairs, miner = batch(10, 3, 3, 0), make_miner()
     labels = pairs.anchor_labels
@@ -276,12 +290,9 @@ def test_compiled_miners_give_the_same_weights(make_miner):
         np.testing.assert_array_equal(actual, weights)
 
 
-@pytest.mark.parametrize("rows", [1, 4])
-@pytest.mark.parametrize("spread", [0.0, 1.0])
-def test_degenerate_batches(make_miner, rows, spread):
-    x = (spread * np.eye(4)[:rows]).astype("float32")
-    for labels in (np.zeros(rows, int), np.arange(rows)):
-        pairs = pairs_of(x, labels)
+def test_degenerate_batches(make_miner):
+    for labels in (np.zeros(1, int), np.zeros(4, int), np.arange(4)):
+        pairs = pairs_of(np.zeros((len(labels), 4), "float32"), labels)
         for weights, all_pairs in zip(
             mined(make_miner(), pairs), (pairs.positives, pairs.negatives), strict=True
         ):
@@ -320,30 +331,3 @@ def test_weights_have_no_gradient():
     expected = value_and_gradient(losses.ContrastiveLoss(0.1, 1.5, miner=given), labels, x)
     assert float(value) == pytest.approx(float(expected[0]), rel=1e-9)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-6, atol=1e-12)
-
-
-@pytest.mark.parametrize("miner", [losses.HardNegativeMiner(), losses.TripletMarginMiner(0.5)])
-def test_pairs_that_are_mined_stay_as_they_are(miner):
-    pairs, loss = batch(9, 3, 3, 0), losses.MarginLoss(miner=miner)
-    before = [np.asarray(x) for x in (pairs.positives, pairs.negatives)]
-    assert float(loss.mined_loss(pairs)) == float(loss.mined_loss(pairs))
-    np.testing.assert_array_equal([pairs.positives, pairs.negatives], before)
-
-
-@settings(max_examples=examples(8))
-@given(rows=st.integers(8, 14), seed=st.integers(0, 1000))
-def test_a_common_count_is_that_of_the_anchor_with_most_positives(rows, seed):
-    labels = np.arange(rows) % 4
-    labels[:2] = 0  # classes of unequal size
-    x = unit(np.random.default_rng(seed), rows, 3)
-    pairs = pairs_of(x, labels)
-    distances = cdist(x, x)
-    most = max(np.bincount(labels)) - 1
-    expected = np.zeros((rows, rows))
-    for anchor in range(rows):
-        negatives = np.flatnonzero(labels != labels[anchor])
-        expected[anchor, negatives[np.argsort(distances[anchor, negatives])[:most]]] = 1
-    miner = losses.HardNegativeMiner(common_count=True)
-    np.testing.assert_array_equal(mined(miner, pairs)[1], expected)
-    assert not np.array_equal(mined(losses.HardNegativeMiner(), pairs)[1], expected)
-    assert losses.HardNegativeMiner.from_config(miner.get_config()).common_count

@@ -8,7 +8,7 @@ from loss_examples import for_any_size, with_weights
 from scipy import stats
 
 from gsp_tf.losses import ProxyAnchorLoss, ProxyNCALoss, ProxySynthesis, SoftTripleLoss
-from gsp_tf.losses.proxy_synthesis import _symmetric_beta, _synthetic_classes
+from gsp_tf.losses.proxy_synthesis import _symmetric_beta
 
 INNER = [
     (ProxyNCALoss, 1, {"temperature": 0.3}),
@@ -62,20 +62,6 @@ def test_is_the_proxy_loss_with_the_mixtures_as_samples_and_proxies(
     twin = inner(len(proxies), dtype="float64", **arguments)
     expected = with_weights(twin, proxies.reshape(-1, 3))(labels, embeddings)
     assert float(value) == pytest.approx(float(expected), rel=1e-9)
-
-
-@settings(max_examples=examples(30))
-@given(labels=st.lists(st.integers(0, 4), min_size=1, max_size=12))
-def test_mixtures_of_the_same_classes_share_a_class(labels):
-    found = _synthetic_classes(keras.ops.convert_to_tensor(labels), 5)
-    partners, mixed, is_class = map(np.asarray, found)
-    pairs = [(label, labels[partner]) for label, partner in zip(labels, partners, strict=True)]
-    if len(set(labels)) == 1:
-        assert mixed.tolist() == labels and not is_class.any()
-        return
-    assert all(own != other for own, other in pairs)
-    assert len(set(pairs)) == len(set(mixed)) == len(set(zip(pairs, mixed, strict=True)))
-    assert set(mixed) == {5 + i for i in np.flatnonzero(is_class)}
 
 
 def test_without_mixtures_and_in_evaluation_it_is_the_proxy_loss():

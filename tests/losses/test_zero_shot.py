@@ -1,6 +1,5 @@
 from typing import get_args
 
-import keras
 import numpy as np
 import pytest
 from gradients import examples, value_and_gradients, value_of
@@ -10,7 +9,7 @@ from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
 from gsp_tf.losses import ZeroShotLoss
-from gsp_tf.losses.zero_shot import _alternate_classes, _Reduction
+from gsp_tf.losses.zero_shot import _Reduction
 
 
 def loss_with(class_embeddings, dtype="float32", **arguments):
@@ -73,15 +72,6 @@ def test_equals_the_definition(labels, ridge, scale, reduction, seed):
     loss = loss_with(class_embeddings, "float64", **arguments)
     expected = defined_loss(labels, attributes, class_embeddings, **arguments)
     assert value_of(loss, labels, attributes) == pytest.approx(expected, rel=1e-7, abs=1e-12)
-
-
-@settings(max_examples=examples(30))
-@given(labels=st.lists(st.integers(-3, 9), min_size=1, max_size=20))
-def test_halves_alternate_and_share_no_class(labels):
-    in_second, count = _alternate_classes(keras.ops.convert_to_tensor(labels))
-    order = list(dict.fromkeys(labels))
-    assert int(count) == len(order)
-    assert np.asarray(in_second).tolist() == [order.index(label) % 2 == 1 for label in labels]
 
 
 @pytest.mark.parametrize("reduction", get_args(_Reduction))

@@ -19,6 +19,7 @@ from gsp_tf.data import (
     check_image,
     decode_image,
     decode_jpeg_window,
+    evaluation_image,
     is_upright_jpeg,
     read_image,
 )
@@ -245,8 +246,9 @@ class RunModel:
         Raises:
             ValueError: As in `embed_images`, or if the pooling of the model has no weights.
         """
-        model = self._token_models.setdefault(k, runs.TokenModel(self.embedder, k))
-        return self._embed_readable(images, description, model)
+        if k not in self._token_models:
+            self._token_models[k] = runs.TokenModel(self.embedder, k)
+        return self._embed_readable(images, description, self._token_models[k])
 
     @functools.cached_property
     def _token_models(self):
@@ -259,7 +261,7 @@ class RunModel:
             return _Embedded(np.empty((0, self.dim), np.float32), []), sets
         try:
             checked = CheckedImages(images, self.embedder.input_shape[-1])
-            batches, sets = runs.evaluation_batches(self.recipe, checked), []
+            batches, sets = self._batches(checked), []
             if tokens is not None:
                 batches = _Seen(batches, lambda images: sets.append(tokens(images)))
             found, problems = self.embed_batches(batches, description), checked.problems
@@ -278,6 +280,13 @@ class RunModel:
         for values in sets or ():
             values[unreadable] = 0
         return _Embedded(found, problems), sets
+
+    def _batches(self, images):
+        """Prepared images; a pipeline would take longer to build than one image to prepare."""
+        if len(images) > 1:
+            return runs.evaluation_batches(self.recipe, images)
+        size, resize = self.recipe.data.image_size, self.recipe.data.resize
+        return [(evaluation_image(images, 0, size, resize)[None], images.labels)]
 
 
 class _Seen:

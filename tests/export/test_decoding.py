@@ -3,7 +3,7 @@ import zlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from encoded_images import ORIENTATION, encoded
+from encoded_images import ORIENTATION, encoded, png
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
@@ -73,21 +73,12 @@ def big_endian_exif(value, is_long):
     return b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x02" + maker + entry + b"\x00" * 4
 
 
-def chunk(kind, content):
-    body = kind + content
-    return len(content).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
-
-
-def png(bit_depth, colour_type, *chunks, size=(33, 27)):
+def noise(bit_depth, colour_type, *chunks, size=(33, 27)):
     """A PNG of noise, with further chunks before its pixels."""
-    width, height = size
     channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colour_type]
-    noise = np.random.default_rng(0).integers(0, 256, (27, (33 * channels * bit_depth + 7) // 8))
-    rows = b"".join(b"\x00" + row.tobytes() for row in noise.astype(np.uint8))
-    header = width.to_bytes(4, "big") + height.to_bytes(4, "big")
-    header = chunk(b"IHDR", header + bytes([bit_depth, colour_type, 0, 0, 0]))
-    pixels = chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + header + b"".join(chunks) + pixels
+    values = np.random.default_rng(0).integers(0, 256, (27, (33 * channels * bit_depth + 7) // 8))
+    rows = b"".join(b"\x00" + row.tobytes() for row in values.astype(np.uint8))
+    return png(*size, bit_depth, colour_type, rows, *chunks)
 
 
 def test_jpeg(photograph, check):
@@ -110,26 +101,25 @@ def test_orientation(photograph, check):
     check(contents, channels=[3])
 
 
-PALETTE = chunk(b"PLTE", np.random.default_rng(1).integers(0, 256, 768).astype(np.uint8).tobytes())
-SHORT_PALETTES = {depth: chunk(b"PLTE", PALETTE[8 : 8 + 3 * 2**depth]) for depth in (1, 2, 4)}
+COLOURS = np.random.default_rng(1).integers(0, 256, 768).astype(np.uint8).tobytes()
+PALETTES = {depth: (b"PLTE", COLOURS[: 3 * 2**depth]) for depth in (1, 2, 4, 8)}
 
 
 def test_png(check):
     contents = [
-        *(png(depth, 0) for depth in (1, 2, 4, 8, 16)),
-        *(png(depth, colour) for depth in (8, 16) for colour in (2, 4, 6)),
-        png(1, 0, chunk(b"tRNS", b"\x00\x01")),
-        png(2, 0, chunk(b"tRNS", b"\x00\x02")),
-        png(4, 0, chunk(b"tRNS", b"\x00\x00")),
-        png(4, 0, chunk(b"tRNS", b"\x00\x0b")),
-        png(8, 0, chunk(b"tRNS", b"\x00\x09")),
-        png(16, 0, chunk(b"tRNS", b"\x12\x34")),
-        png(8, 2, chunk(b"tRNS", bytes([0, 1, 0, 2, 0, 3]))),
-        *(png(depth, 3, palette) for depth, palette in SHORT_PALETTES.items()),
-        png(8, 3, PALETTE),
-        png(8, 3, PALETTE, chunk(b"tRNS", bytes(range(0, 250, 5)))),
-        png(2, 3, SHORT_PALETTES[2], chunk(b"tRNS", b"\x00\x80")),
-        png(8, 2, chunk(b"tEXt", b"Comment\x00" + b"long " * 9000)),
+        *(noise(depth, 0) for depth in (1, 2, 4, 8, 16)),
+        *(noise(depth, colour) for depth in (8, 16) for colour in (2, 4, 6)),
+        noise(1, 0, (b"tRNS", b"\x00\x01")),
+        noise(2, 0, (b"tRNS", b"\x00\x02")),
+        noise(4, 0, (b"tRNS", b"\x00\x00")),
+        noise(4, 0, (b"tRNS", b"\x00\x0b")),
+        noise(8, 0, (b"tRNS", b"\x00\x09")),
+        noise(16, 0, (b"tRNS", b"\x12\x34")),
+        noise(8, 2, (b"tRNS", bytes([0, 1, 0, 2, 0, 3]))),
+        *(noise(depth, 3, palette) for depth, palette in PALETTES.items()),
+        noise(8, 3, PALETTES[8], (b"tRNS", bytes(range(0, 250, 5)))),
+        noise(2, 3, PALETTES[2], (b"tRNS", b"\x00\x80")),
+        noise(8, 2, (b"tEXt", b"Comment\x00" + b"long " * 9000)),
     ]
     check(contents)
 
@@ -161,13 +151,13 @@ def test_what_is_refused(photograph, decode):
         encoded(photograph.convert("CMYK")): "Image 7.*in CMYK; accepted are grey and RGB",
         encoded(photograph)[:900]: "Invalid JPEG",
         encoded(photograph)[:9]: "Invalid JPEG",
-        png(8, 2)[:-30]: "Invalid PNG",
-        png(8, 2, size=(side, side)): rf"Image 7.*\[{side} {side}\].*at most 89,478,485",
-        png(8, 2, size=(2**32 - 1, 2**32 - 1)): "at most 89,478,485",
-        png(16, 2, chunk(b"tRNS", bytes(6))): "Image 7.*one transparent colour of 16 bits",
+        noise(8, 2)[:-30]: "Invalid PNG",
+        noise(8, 2, size=(side, side)): rf"Image 7.*\[{side} {side}\].*at most 89,478,485",
+        noise(8, 2, size=(2**32 - 1, 2**32 - 1)): "at most 89,478,485",
+        noise(16, 2, (b"tRNS", bytes(6))): "Image 7.*one transparent colour of 16 bits",
         encoded(photograph, xmp=XMP % b"6"): "Image 7.*orientation outside of EXIF",
-        png(8, 2, chunk(b"iTXt", COMPRESSED_XMP)): "Image 7.*orientation outside of EXIF",
-        png(8, 2, chunk(b"zTXt", b"Raw profile type exif\x00")): "orientation outside of EXIF",
+        noise(8, 2, (b"iTXt", COMPRESSED_XMP)): "Image 7.*orientation outside of EXIF",
+        noise(8, 2, (b"zTXt", b"Raw profile type exif\x00")): "orientation outside of EXIF",
         large_jpeg(photograph): r"Image 7.*\[65000 65000\].*at most 89,478,485",
     }
     for contents, message in refused.items():

@@ -15,27 +15,47 @@ import pytest
 import tensorflow as tf
 
 import gsp_tf
+from gsp_tf._files import file_sha256
 from gsp_tf._metadata import write_entries
 from gsp_tf.cli import main
 from gsp_tf.data import FileImages
 from gsp_tf.export import export_run, runs, verify_export
-from gsp_tf.runs import Run, load_splits
+from gsp_tf.runs import Run, RunFolder, load_splits
 from gsp_tf.training import embed
 
 LIMIT = 1e-5
 
 
-@pytest.fixture(scope="module")
-def exported(run, tmp_path_factory):
-    """The run in all formats, each moved to another folder after it was exported."""
-    folder = tmp_path_factory.mktemp("exported")
-    first = folder / "first"
-    first.mkdir()
-    for format, outputs in (("saved_model", 1), ("onnx", 1), ("litert", 1), ("keras", 0)):
-        out = export_run(run.path, format, first / format, bool(outputs), bool(outputs))
-        assert out == first / format
-    shutil.move(first, folder / "moved")
-    return folder / "moved"
+def exported(run, format, folder):
+    """An export that says what it is and nothing of where it was made, in another folder."""
+    made, maps = folder / "first" / format, format != "keras"
+    assert export_run(run.path, format, made, attributes=maps, pooling_weights=maps) == made
+    path = shutil.move(made, folder / format)
+    metadata = verify_export(path)
+    described = json.loads((path / "metadata.json").read_text("utf-8"))
+    assert described.pop("seal") and described == dataclasses.asdict(metadata)
+    assert metadata.format == format and metadata.name == "photographs"
+    names = {"embedding"} | ({"attributes", "pooling_weights"} if maps else set())
+    assert set(metadata.outputs) == names and metadata.outputs["embedding"] == [None, 8]
+    assert metadata.inputs["images"]["shape"] == [None, 16, 16, 3]
+    assert ("image_bytes" in metadata.inputs) == (format == "saved_model")
+    assert metadata.preprocessing["shorter_side"] == 20
+    assert "16/20 of the shorter side" in " ".join(metadata.preprocessing["steps"])
+    assert metadata.train_classes == list(load_splits(run.recipe()).train.class_names)
+    assert metadata.metrics == run.metrics()
+    assert metadata.recipe["data"]["path"] == "images"
+    assert metadata.versions["gsp_tf"] == gsp_tf.__version__
+    assert ("onnxruntime" in metadata.versions) == (format == "onnx")
+    places = [run.path, made.parent, Path(gsp_tf.__file__).parent, Path(tf.__file__).parent]
+    for file in path.rglob("*"):
+        contents = file.read_bytes() if file.is_file() else b""
+        assert not [place for place in places if bytes(place) in contents], file
+    return path
+
+
+@pytest.fixture(scope="session")
+def keras_export(run, tmp_path_factory):
+    return exported(run, "keras", tmp_path_factory.mktemp("exported"))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +109,7 @@ except tf.errors.InvalidArgumentError as error:
 """
 
 
-def test_a_saved_model_serves_what_evaluation_embeds(run, exported, images, expected, tmp_path):
+def test_a_saved_model_serves_what_evaluation_embeds(run, images, expected, tmp_path):
     splits = load_splits(run.recipe())
     assert isinstance(splits.test, FileImages)
     assert {Path(path).suffix for path in splits.test.paths} == {".jpg", ".png"}
@@ -100,7 +120,7 @@ def test_a_saved_model_serves_what_evaluation_embeds(run, exported, images, expe
         bytes=np.frombuffer(b"".join(files), np.uint8),
         lengths=[len(file) for file in files],
     )
-    arguments = exported / "saved_model", tmp_path / "given.npz", tmp_path / "out.npz"
+    arguments = exported(run, "saved_model", tmp_path), tmp_path / "given.npz", tmp_path / "out.npz"
     done = processes.run(SERVE, *arguments, folder=tmp_path)
     assert done.returncode == 0, done.output
     assert re.search("Image 1 of the batch.*neither a J", done.output)
@@ -128,62 +148,43 @@ np.savez(out, **outputs)
 """
 
 
-def test_onnx_serves_without_tensorflow(exported, images, expected, tmp_path):
+def test_onnx_serves_without_tensorflow(run, images, expected, tmp_path):
     np.save(tmp_path / "given.npy", images)
-    arguments = exported / "onnx" / "model.onnx", tmp_path / "given.npy", tmp_path / "out.npz"
+    model = exported(run, "onnx", tmp_path) / "model.onnx"
+    arguments = model, tmp_path / "given.npy", tmp_path / "out.npz"
     subprocess.run([sys.executable, "-c", SERVE_ONNX, *arguments], check=True, cwd=tmp_path, env={})
     check(dict(np.load(tmp_path / "out.npz")), expected)
 
 
-def test_litert_serves_in_the_plain_interpreter(exported, images, expected):
+def test_litert_serves_in_the_plain_interpreter(run, images, expected, tmp_path):
     plain = tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    path = str(exported / "litert" / "model.tflite")
+    path = str(exported(run, "litert", tmp_path) / "model.tflite")
     with pytest.warns(UserWarning, match="ai_edge_litert"):
         interpreter = tf.lite.Interpreter(path, experimental_op_resolver_type=plain)
-    run = interpreter.get_signature_runner()
+    serve = interpreter.get_signature_runner()
     for count in (5, 1):
-        outputs = run(images=images[:count])
+        outputs = serve(images=images[:count])
         assert set(outputs) == set(expected)
         for name, output in outputs.items():
             np.testing.assert_allclose(output, expected[name][:count], rtol=0, atol=LIMIT)
 
 
-@pytest.mark.parametrize("format", ["saved_model", "onnx", "litert", "keras"])
-def test_metadata(format, run, exported):
-    metadata = verify_export(exported / format)
-    described = json.loads((exported / format / "metadata.json").read_text("utf-8"))
-    assert described.pop("seal") and described == dataclasses.asdict(metadata)
-    assert metadata.format == format and metadata.name == "photographs"
-    names = {"embedding"} | ({"attributes", "pooling_weights"} if format != "keras" else set())
-    assert set(metadata.outputs) == names and metadata.outputs["embedding"] == [None, 8]
-    assert metadata.inputs["images"]["shape"] == [None, 16, 16, 3]
-    assert ("image_bytes" in metadata.inputs) == (format == "saved_model")
-    assert metadata.preprocessing["shorter_side"] == 20
-    assert "16/20 of the shorter side" in " ".join(metadata.preprocessing["steps"])
-    assert metadata.train_classes == list(load_splits(run.recipe()).train.class_names)
-    assert metadata.metrics == run.metrics()
-    assert metadata.recipe["data"]["path"] == "images"
-    assert metadata.versions["gsp_tf"] == gsp_tf.__version__
-    assert ("onnxruntime" in metadata.versions) == (format == "onnx")
-
-
-def test_nothing_says_where_it_was_made(run, exported):
-    places = [run.path, exported.parent, Path(gsp_tf.__file__).parent, Path(tf.__file__).parent]
-    for file in exported.rglob("*"):
-        contents = file.read_bytes() if file.is_file() else b""
-        assert not [place for place in places if bytes(place) in contents], file
-
-
 @pytest.fixture
-def copy(exported, tmp_path):
-    """A copy of the SavedModel, its metadata, and a function that writes others."""
-    copy = shutil.copytree(exported / "saved_model", tmp_path / "copy")
+def copy(keras_export, tmp_path):
+    """A copy of an export with one more file, its metadata, and a function that writes others."""
+    copy = shutil.copytree(keras_export, tmp_path / "copy")
     metadata = json.loads((copy / "metadata.json").read_text("utf-8"))
     del metadata["seal"]
+    more = copy / "variables/variables.index"
+    more.parent.mkdir()
+    more.write_bytes(b"variables")
+    metadata["sha256"]["variables/variables.index"] = file_sha256(more)
 
     def write(**changes):
         write_entries(copy / "metadata.json", metadata | changes)
 
+    write()
+    verify_export(copy)
     return copy, metadata, write
 
 
@@ -204,19 +205,12 @@ def test_names_outside_of_the_folder_and_damaged_metadata_are_refused(copy, tmp_
     (tmp_path / "secret").write_text("secret")
     (copy / "link").symlink_to(tmp_path)
     (copy / "loop").symlink_to("loop")
-    outside = (
-        "../secret",
-        str(tmp_path / "secret"),
-        "..\\secret",
-        "link/secret",
-        "loop/secret",
-        "\0",
-    )
-    for name in outside:
+    outside = "../secret", "..\\secret", "link/secret", "loop/secret", "\0"
+    for name in (*outside, str(tmp_path / "secret")):
         write(sha256={**metadata["sha256"], name: "0"})
         with pytest.raises(ValueError, match="metadata.json names a file outside of its folder"):
             verify_export(copy)
-    for listed in (["saved_model.pb"], None, "a", {"saved_model.pb": 1}):
+    for listed in (["embedder.keras"], None, "a", {"embedder.keras": 1}):
         write(sha256=listed)
         with pytest.raises(ValueError, match="metadata.json is damaged: sha256 is"):
             verify_export(copy)
@@ -241,7 +235,10 @@ def test_the_command(run, tmp_path, capsys):
     assert nothing_but(out.parent, "served") and nothing_but(out, "embedder.keras", "metadata.json")
 
 
-def test_pooling_without_weights_or_attributes(make_run, tmp_path):
+def test_what_a_format_cannot_hold_is_refused(make_run, tmp_path, monkeypatch):
+    def determinants(self, features):
+        return keras.ops.det(keras.ops.transpose(features, (0, 3, 1, 2)))
+
     folder = make_run("--pooling.name", "gap")
     weighing = "GlobalAveragePooling2D.*no pooling weights.*CBAM.*, GeneralizedSum"
     attributing = "no attributes.*these have: (GeneralizedSum(Max|Mean|)Pooling[,.] ?){3}"
@@ -253,6 +250,9 @@ def test_pooling_without_weights_or_attributes(make_run, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             export_run(folder.path, format, tmp_path / "out", **outputs)
+    monkeypatch.setattr(keras.layers.GlobalAveragePooling2D, "call", determinants)
+    with pytest.raises(ValueError, match="cannot be written as LiteRT.*MatrixDeterminant"):
+        export_run(folder.path, "litert", tmp_path / "out")
     assert nothing_but(tmp_path, "run")
 
 
@@ -278,8 +278,8 @@ def of_other_code(name):
     return change
 
 
-def test_a_model_file_that_is_damaged_or_holds_code_is_named(make_run, tmp_path):
-    folder = make_run()
+def test_a_model_file_that_is_damaged_or_holds_code_is_named(run, tmp_path):
+    folder = RunFolder(shutil.copytree(run.path, tmp_path / "run"))
     whole = folder.model_path.read_bytes()
     for part, change in (
         ("config.json", lambda content: b"{"),
@@ -308,17 +308,6 @@ def test_generalized_max_pooling_is_served_by_litert_and_not_by_onnx(make_run, t
     expected = folder.learner(compile=False).embedder(images, training=False)
     served = runs._read_litert(out)(images)["embedding"]
     np.testing.assert_allclose(served, expected, rtol=0, atol=LIMIT)
-
-
-def test_what_litert_has_no_operation_for_is_refused(make_run, tmp_path, monkeypatch):
-    def determinants(self, features):
-        return keras.ops.det(keras.ops.transpose(features, (0, 3, 1, 2)))
-
-    folder = make_run("--pooling.name", "gap")
-    monkeypatch.setattr(keras.layers.GlobalAveragePooling2D, "call", determinants)
-    with pytest.raises(ValueError, match="cannot be written as LiteRT.*MatrixDeterminant"):
-        export_run(folder.path, "litert", tmp_path / "out")
-    assert nothing_but(tmp_path, "run")
 
 
 def test_two_outputs_and_gelu_in_onnx(make_run, tmp_path, images):

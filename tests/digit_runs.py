@@ -27,15 +27,15 @@ training: {{epochs: 2, steps_per_epoch: 3}}
 """
 
 
-def write_digits(folder, per_class=20):
+def write_digits(folder, per_class=20, name="Ziffer {} é", size=(20, 20)):
     """The digits as PNG files, with one folder for each of the ten classes."""
     images, labels = load_digits(return_X_y=True)
     for digit in range(10):
-        (folder / f"Ziffer {digit} é").mkdir(parents=True)
+        of_class = folder / name.format(digit)
+        of_class.mkdir(parents=True)
         for i in np.flatnonzero(labels == digit)[:per_class]:
             pixels = (images[i].reshape(8, 8) * 15.9).astype("uint8")
-            picture = Image.fromarray(pixels).resize((20, 20))
-            picture.save(folder / f"Ziffer {digit} é" / f"bild {i}.png")
+            Image.fromarray(pixels).resize(size).save(of_class / f"bild {i}.png")
     return folder
 
 

@@ -1,11 +1,13 @@
 """Runs with an untrained model, and folders of embeddings."""
 
+import dataclasses
 import json
+import shutil
 
+import keras
 import numpy as np
 import pyarrow as pa
-from PIL import Image
-from sklearn.datasets import load_digits
+from digit_runs import write_digits
 
 from gsp_tf._metadata import ModelInfo, Preprocessing, write_entries
 from gsp_tf.recipe import load_recipe
@@ -17,11 +19,10 @@ KINDS = ("exact", "sq8", "hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq")
 
 RECIPE = """
 name: digits
-seed: {seed}
 data:
   name: folder
   path: {path}
-  channels: 1
+  channels: {channels}
   image_size: 16
   resize: 18
   split_fractions: [0.4, 0.3, 0.3]
@@ -34,21 +35,25 @@ evaluation: {{batch_size: 16}}
 
 def save_digits(folder):
     """Handwritten digits as a folder of PNG files: 10 classes, 8 images per class."""
-    pixels, labels = load_digits(return_X_y=True)
-    for digit in range(10):
-        (folder / f"<b>{digit}").mkdir(parents=True)
-        for i in np.flatnonzero(labels == digit)[:8]:
-            picture = Image.fromarray((pixels[i].reshape(8, 8) * 15.9).astype("uint8"))
-            picture.resize((24, 20)).save(folder / f"<b>{digit}" / f"bild {i}.png")
-    return folder
+    return write_digits(folder, 8, "<b>{}", (24, 20))
 
 
-def save_run(path, images, seed=0, pooling="{name: gap}"):
+def save_run(path, images, pooling="{name: gap}", channels=1):
     """A run folder with an untrained model."""
     file = path.with_suffix(".yaml")
-    file.write_text(RECIPE.format(path=images, seed=seed, pooling=pooling), encoding="utf-8")
+    text = RECIPE.format(path=json.dumps(str(images)), pooling=pooling, channels=channels)
+    file.write_text(text, encoding="utf-8")
     folder = RunFolder.create(path, load_recipe(file))
-    build_learner(folder.recipe(), num_classes=4, channels=1).save(folder.model_path)
+    keras.utils.set_random_seed(0)
+    build_learner(folder.recipe(), num_classes=4, channels=channels).save(folder.model_path)
+    return path
+
+
+def with_another_model(run, path):
+    """A copy of a run whose model is another one, which nobody loads."""
+    shutil.copytree(run, path)
+    with open(RunFolder(path).model_path, "ab") as file:
+        file.write(b"another")
     return path
 
 
@@ -98,6 +103,16 @@ def edit_recipe(run, old, new):
     first, rest = path.read_text("utf-8").split("\n", 1)
     assert first.startswith("# sha256") and rest.count(old) == 1
     path.write_text(rest.replace(old, new), "utf-8")
+
+
+def thresholds_at(thresholds, **distances):
+    """Thresholds with other distances of `match` and `unknown`."""
+    changed = {}
+    for name, value in distances.items():
+        threshold = getattr(thresholds, name)
+        distance = dataclasses.replace(threshold.distance, value=value, low=None, high=None)
+        changed[name] = dataclasses.replace(threshold, distance=distance)
+    return dataclasses.replace(thresholds, **changed)
 
 
 def random_embeddings(count, dim=8, seed=0):

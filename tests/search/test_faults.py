@@ -22,17 +22,13 @@ def is_embedded(path):
 
 
 COMMANDS = {
-    "embed": (["embed", "RUN", "IMAGES", "--out", "OUT"], ["OUT/embeddings.json"], is_embedded),
-    "index": (["index", "RUN/embeddings", "--out", "OUT"], ["OUT/index.json"], verify_index),
+    "embed": ("embed RUN IMAGES --out OUT", "OUT/embeddings.json", is_embedded),
+    "index": ("index RUN/embeddings --out OUT", "OUT/index.json", verify_index),
+    "search": ("search RUN IMAGE --html OUT", "OUT", is_page),
     **{
-        f"export {format}": (
-            ["export", "RUN", "--format", format, "--out", "OUT"],
-            ["OUT", "ANOTHER"],
-            verify_export,
-        )
-        for format in ("keras", "saved_model", "onnx")
+        f"export {kind}": (f"export RUN --format {kind} --out OUT", "OUT ANOTHER", verify_export)
+        for kind in ("keras", "saved_model", "onnx")
     },
-    "search": (["search", "RUN", "IMAGE", "--html", "OUT"], ["OUT"], is_page),
 }
 
 
@@ -56,7 +52,7 @@ def test_a_command_is_whole_or_says_why_not(prepared_run, images, tmp_path, caps
         return places[place] / rest if place in places else argument
 
     write = "new_folder" if name.startswith("export") else "replacing"
-    for path in map(placed, written):
+    for path in map(placed, written.split()):
         path.parent.mkdir(exist_ok=True)
         kill_while_writing(write, path)
     assert hidden(tmp_path)
@@ -64,7 +60,7 @@ def test_a_command_is_whole_or_says_why_not(prepared_run, images, tmp_path, caps
     sizes = (300, 1500, 12_000, 60_000) if name in ("embed", "index") else (12_000,)
     for size in (*sizes, 10**9):
         with pytest.raises(SystemExit) as exit, largest_file(size):
-            main(list(map(str, map(placed, arguments))))
+            main(list(map(str, map(placed, arguments.split()))))
         assert hidden(tmp_path) == []
         if exit.value.code == 0:
             break
@@ -113,18 +109,11 @@ def test_an_evaluation_that_fails_keeps_the_last_one(prepared_run, tmp_path, cap
 
 
 WRITING = {
-    "calibrate": [
-        "calibrate",
-        "SOURCE",
-        "--false-match-rate",
-        "0.1",
-        "--out",
-        "OUT/thresholds.json",
-    ],
-    "clean": ["clean", "SOURCE", "--out", "OUT"],
-    "compare": ["index", "SOURCE", "--compare", "--sample", "40", "--out", "OUT"],
-    "rerank": ["rank", "SOURCE", "--rerank", "whitening", "--out", "OUT/reranking.json"],
-    "verification": ["verify", "SOURCE", "0.1", "--out", "OUT/pairs.json"],
+    "calibrate": "calibrate SOURCE --false-match-rate 0.1 --out OUT/thresholds.json",
+    "clean": "clean SOURCE --out OUT",
+    "compare": "index SOURCE --compare --sample 40 --out OUT",
+    "rerank": "rank SOURCE --rerank whitening --out OUT/reranking.json",
+    "verification": "verify SOURCE 0.1 --out OUT/pairs.json",
 }
 
 
@@ -137,7 +126,7 @@ def test_a_command_that_cannot_rename_keeps_the_old_file(tmp_path, monkeypatch, 
     np.savez(tmp_path / "a.npz", embeddings=embeddings.astype("float32"), labels=labels)
     out = tmp_path / "out"
     out.mkdir()
-    arguments = [of.replace("SOURCE", str(tmp_path / "a.npz")) for of in WRITING[name]]
+    arguments = [of.replace("SOURCE", str(tmp_path / "a.npz")) for of in WRITING[name].split()]
     arguments = [of.replace("OUT", str(out)) for of in arguments]
     with pytest.raises(SystemExit, match="0"):
         main(arguments)

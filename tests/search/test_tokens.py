@@ -26,6 +26,13 @@ from gsp_tf.search.pages import _explained
 pytestmark = pytest.mark.tensorflow
 
 
+def write_list(path, files):
+    """A CSV file of images and the names of their folders."""
+    lines = [f"{file},{file.parent.name}" for file in files]
+    path.write_text("\n".join(["path,label", *lines]), "utf-8")
+    return path
+
+
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory):
     """Digits, a run with GSP, and the embeddings of half of the digits with four tokens each."""
@@ -33,22 +40,28 @@ def searched(tmp_path_factory):
     images = save_digits(folder / "digits")
     run = save_run(folder / "run", images, pooling="{name: gsp, num_prototypes: 4}")
     files = sorted(images.rglob("*.png"))
-    embedded = embed_images(run, files[::2], folder / "half", shard_size=16, tokens=4)
-    return run, files, embedded
+    listed = write_list(folder / "half.csv", files[::2])
+    return run, files, embed_images(run, [listed], folder / "half", shard_size=16, tokens=4)
 
 
-def test_an_index_keeps_the_tokens_of_its_images_through_changes(searched, tmp_path):
+@pytest.fixture(scope="module")
+def expected(searched):
+    """The embeddings and tokens of all digits."""
+    run, files, _ = searched
+    (embeddings, _), sets = RunModel(run).embed_with_tokens([str(file) for file in files], 4)
+    return embeddings, sets
+
+
+def test_an_index_keeps_the_tokens_of_its_images_through_changes(searched, expected, tmp_path):
     run, files, embedded = searched
     index = build_index(embedded, tmp_path / "index")
-    model = RunModel(run)
-    _, expected = model.embed_with_tokens([str(file) for file in files], 4)
     rows = {str(file): row for row, file in enumerate(files)}
 
     def check(index, count):
         assert len(index) == count
         ids = index.ids[[-1, 0, 7]]
         found = index.token_sets(ids)
-        wanted = expected.take([rows[path] for path in index.paths(ids)])
+        wanted = expected[1].take([rows[path] for path in index.paths(ids)])
         np.testing.assert_array_equal(found.places, wanted.places)
         assert np.abs(found.tokens.astype(int) - wanted.tokens).max() <= 1
 
@@ -67,7 +80,7 @@ def test_an_index_keeps_the_tokens_of_its_images_through_changes(searched, tmp_p
         change_index(index, none)
 
 
-def test_search_orders_the_first_results_by_transport(searched, tmp_path, capsys):
+def test_search_orders_the_first_results_by_transport(searched, expected, tmp_path, capsys):
     run, files, embedded = searched
     index = build_index(embedded, tmp_path / "index")
     found = search(run, files[1], index, k=5, rerank="transport")
@@ -76,8 +89,7 @@ def test_search_orders_the_first_results_by_transport(searched, tmp_path, capsys
     ids = [neighbour.id for neighbour in plain]
     by_id = {neighbour.id: neighbour for neighbour in plain}
     assert all(n.distance == by_id[n.id].distance and by_id[n.id].cost is None for n in found)
-    _, query = RunModel(run).embed_with_tokens([str(files[1])], 4)
-    distances, _ = match_tokens(query.take([0] * 40), index.token_sets(ids))
+    distances, _ = match_tokens(expected[1].take([1] * 40), index.token_sets(ids))
     np.testing.assert_allclose([n.cost for n in found], np.sort(distances)[:5], atol=1e-4)
     cut = search(run, files[1], index, k=5, rerank="transport", dim=4)
     assert [(one.id, one.cost) for one in cut] == [(one.id, one.cost) for one in found]
@@ -99,35 +111,17 @@ def test_search_orders_the_first_results_by_transport(searched, tmp_path, capsys
     assert "Transport orders the first 100 results; received k=101" in capsys.readouterr().err
 
 
-def test_images_of_the_same_camera_are_left_out(searched, tmp_path, capsys):
+def test_transport_leaves_excluded_images_out(searched, tmp_path):
     run, files, embedded = searched
-    index, table = build_index(embedded, tmp_path / "index"), tmp_path / "cameras.csv"
-    cameras = {str(file): row % 3 for row, file in enumerate(files)}
-    table.write_text("\n".join(["path,camera", *(f"{p},{c}" for p, c in cameras.items())]))
-    queries = [str(files[1]), str(files[3])]
-    same = [[i for i in index.ids if cameras[index.paths([i])[0]] == cameras[q]] for q in queries]
-    for rerank in ("transport", None):
-        whole = search(run, queries, index, 40, rerank=rerank)
-        found = search(run, queries, index, 9, rerank=rerank, excluded=same)
-        for neighbours, excluded, of_whole in zip(found, same, whole, strict=True):
-            others = [one.id for one in of_whole if one.id not in excluded][:9]
-            assert [one.id for one in neighbours] == others
-    arguments = "search", run, *queries, "--index", index.path, "--exclude-same", "camera"
-    assert run_command(*arguments, "--table", table) == 0
-    assert found[1][0].path.rsplit("/")[-1] in capsys.readouterr().out
-    assert run_command(*arguments) == 1
-    assert "has no column camera. Name a table with the columns path" in capsys.readouterr().err
-    # An index that keeps the column needs a table for images that it does not hold.
-    with_cameras = build_index(embedded, tmp_path / "with", table=table).path
-    arguments = "search", run, files[1], "--index", with_cameras, "--exclude-same", "camera"
-    assert run_command(*arguments) == 1
-    assert "does not hold" in (errors := capsys.readouterr().err) and str(files[1]) in errors
-    assert run_command("search", run, *queries, "--table", table) == 1
-    assert "--table has the column of --exclude-same" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="All 40 images are excluded for .*bild"):
-        search(run, queries[0], index, excluded=[index.ids])
+    index, queries = build_index(embedded, tmp_path / "index"), [str(files[1]), str(files[3])]
+    excluded = [index.ids[::3], index.ids[1::3]]
+    whole = search(run, queries, index, 40, rerank="transport")
+    found = search(run, queries, index, 9, rerank="transport", excluded=excluded)
+    for neighbours, ids, of_whole in zip(found, excluded, whole, strict=True):
+        others = [one.id for one in of_whole if one.id not in ids][:9]
+        assert [one.id for one in neighbours] == others
     with pytest.raises(ValueError, match="ids for each of 1 images; received 2"):
-        search(run, queries[0], index, excluded=same)
+        search(run, queries[0], index, excluded=excluded)
 
 
 def transported(*arguments, **tokens):
@@ -143,22 +137,14 @@ def evaluated(tmp_path, *arguments):
     return json.loads(out.read_text("utf-8"))["transport"]["map_at_r"]
 
 
-def write_list(path, files):
-    """A CSV file of images and the names of their folders."""
-    lines = [f"{file},{file.parent.name}" for file in files]
-    path.write_text("\n".join(["path,label", *lines]), "utf-8")
-    return path
-
-
 @pytest.fixture(scope="module")
-def labelled(searched, tmp_path_factory):
-    """A folder and an index of 40 digits with labels, and their embeddings, tokens and labels."""
-    run, files, _ = searched
-    folder, files = tmp_path_factory.mktemp("labelled"), files[::2]
-    embedded = embed_images(run, [write_list(folder / "a.csv", files)], folder / "out", 16, 4)
-    (embeddings, _), sets = RunModel(run).embed_with_tokens([str(file) for file in files], 4)
-    labels = np.unique([file.parent.name for file in files], return_inverse=True)[1]
-    return embedded.path, build_index(embedded, folder / "index").path, embeddings, sets, labels
+def labelled(searched, expected, tmp_path_factory):
+    """A folder and an index of 40 digits, and their embeddings, tokens and labels."""
+    _, files, embedded = searched
+    index = build_index(embedded, tmp_path_factory.mktemp("labelled") / "index")
+    labels = np.unique([file.parent.name for file in files[::2]], return_inverse=True)[1]
+    rows = np.arange(0, 80, 2)
+    return embedded.path, index.path, expected[0][rows], expected[1].take(rows), labels
 
 
 def test_rank_compares_the_tokens_of_folders_and_indexes(labelled, tmp_path):
@@ -211,9 +197,10 @@ def test_the_page_shows_what_the_neighbours_have_in_common(searched, tmp_path, c
 
 def test_refuses_what_has_no_tokens(searched, tmp_path):
     run, files, embedded = searched
+    listed = [embedded.path.with_suffix(".csv")]
     with pytest.raises(ValueError, match="with 4 local features of each image, and 3 were asked"):
-        embed_images(run, files[::2], embedded, tokens=3)
-    embed_images(run, files[::2], embedded, tokens=4)
+        embed_images(run, listed, embedded, tokens=3)
+    embed_images(run, listed, embedded, tokens=4)
     plain = build_index(embed_images(run, files[:8], tmp_path / "plain"), tmp_path / "index")
     assert not plain.has_tokens
     with pytest.raises(ValueError, match="keeps no local features; embed the images with --tokens"):

@@ -1,22 +1,7 @@
-import json
-
-import keras
 import numpy as np
 import pytest
-from embedded import save_run
+from embedded import save_run, with_another_model
 from PIL import Image, ImageOps
-
-from gsp_tf.recipe import load_recipe
-from gsp_tf.runs import RunFolder, build_learner
-
-RECIPE = """
-name: colours
-data: {{name: folder, path: {path}, image_size: 16, split_fractions: [0.4, 0.3, 0.3]}}
-backbone: {{name: conv4}}
-embedding: {{dim: 8}}
-pooling: {{name: gap}}
-evaluation: {{batch_size: 16}}
-"""
 
 
 @pytest.fixture(scope="session")
@@ -35,18 +20,13 @@ def colours(tmp_path_factory):
 @pytest.fixture(scope="session")
 def colours_run(colours):
     """Run folder of an untrained model on these images."""
-    file = colours.parent / "recipe.yaml"
-    file.write_text(RECIPE.format(path=json.dumps(str(colours))), encoding="utf-8")
-    folder = RunFolder.create(colours.parent / "run", load_recipe(file))
-    keras.utils.set_random_seed(0)
-    build_learner(folder.recipe(), num_classes=2, channels=3).save(folder.model_path)
-    return folder.path
+    return save_run(colours.parent / "run", colours, channels=3)
 
 
 @pytest.fixture(scope="session")
-def other_run(tmp_path_factory, colours):
+def other_run(tmp_path_factory, colours_run):
     """Run folder of another model."""
-    return save_run(tmp_path_factory.mktemp("other") / "run", colours, seed=1)
+    return with_another_model(colours_run, tmp_path_factory.mktemp("other") / "run")
 
 
 @pytest.fixture

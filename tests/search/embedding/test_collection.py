@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsp_tf.search.collection import _Collection
@@ -22,6 +22,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 9))
 def test_rows_are_those_asked_for_in_their_order(folder, start, stop, size):
     batches = list(_Collection(folder).batches(start, stop, size))

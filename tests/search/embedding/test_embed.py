@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from embedded import edit_json, edit_recipe, save_run
+from embedded import edit_json, edit_recipe, with_another_model
 from faults import run_stopped
 from PIL import Image
 
@@ -119,7 +119,7 @@ def test_files_that_are_no_images_are_listed_and_left_out(digits_run, images, tm
 
 
 def test_another_model_preprocessing_or_list_is_refused(digits_run, images, own, tmp_path):
-    other = save_run(tmp_path / "other", images, seed=1)
+    other = with_another_model(digits_run, tmp_path / "other")
     with pytest.raises(ValueError, match="holds embeddings of the model of .*run. Choose another"):
         embed_images(other, [images], own.path)
     with pytest.raises(ValueError, match="list of images: 80 there, 8 now. .*--out NEW.*--add NEW"):

@@ -1,4 +1,3 @@
-import dataclasses
 import re
 import shutil
 import struct
@@ -8,6 +7,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from embedded import thresholds_at
 from encoded_images import encoded
 from PIL import Image
 
@@ -20,6 +20,12 @@ from gsp_tf.search.explore._searched import NoImages, open_images
 @pytest.fixture(scope="module")
 def query(images):
     return sorted((images / "<b>8").iterdir())[0].read_bytes()
+
+
+@pytest.fixture(scope="module")
+def thresholds(run, tmp_path_factory):
+    out = tmp_path_factory.mktemp("thresholds") / "thresholds.json"
+    return calibrate(run, 0.05, out=out, num_resamples=5)
 
 
 @pytest.fixture(scope="module")
@@ -139,47 +145,44 @@ def test_without_images_the_places_are_shown_and_what_to_do(view, query, serve, 
     assert ask(port, "/prototypes").status == ask(port, "/examples/0").status == 404
 
 
-def test_thresholds_say_what_matches(view, model, index, run, query, tmp_path):
-    thresholds = calibrate(run, 0.05, out=tmp_path / "thresholds.json", num_resamples=5)
-    for path in (index, None):
-        exploration = Exploration(view, open_images(model, path, thresholds), 10)
-        text = exploration.search(query, "a.png")
-        number = r'class="number"><span class="decision (\w+)">\1</span> ([\d.]+)</span>(.*?)</fig'
-        rows = re.findall(number, text)
-        assert len(rows) == 10 and thresholds.summary() in text
-        assert [row[0] for row in rows] == [thresholds.decide(float(row[1])) for row in rows]
-        first = next(decision for decision, _, name in rows if "the same file" not in name)
-        assert f'Nearest neighbours: <span class="decision {first}">' in text
+@pytest.fixture(scope="module", params=["index", "test images"])
+def searched(request, model, index, thresholds):
+    """Images to search, with thresholds."""
+    return open_images(model, index if request.param == "index" else None, thresholds)
+
+
+def test_thresholds_say_what_matches(view, searched, thresholds, query):
+    text = Exploration(view, searched, 10).search(query, "a.png")
+    number = r'class="number"><span class="decision (\w+)">\1</span> ([\d.]+)</span>(.*?)</fig'
+    rows = re.findall(number, text)
+    assert len(rows) == 10 and thresholds.summary() in text
+    assert [row[0] for row in rows] == [thresholds.decide(float(row[1])) for row in rows]
+    first = next(decision for decision, _, name in rows if "the same file" not in name)
+    assert f'Nearest neighbours: <span class="decision {first}">' in text
 
 
 def test_an_uploaded_file_that_is_searched_is_said_to_be_and_does_not_decide(
-    view, model, index, images, run, tmp_path
+    view, searched, thresholds, monkeypatch
 ):
-    calibrated = calibrate(run, 0.05, out=tmp_path / "thresholds.json", num_resamples=5)
-    ends = {"match": 1e-6, "unknown": 2e-6}  # a file matches itself, and all else is unknown
-    for name, end in ends.items():
-        threshold = getattr(calibrated, name)
-        distance = dataclasses.replace(threshold.distance, value=end, low=None, high=None)
-        ends[name] = dataclasses.replace(threshold, distance=distance)
-    thresholds = dataclasses.replace(calibrated, **ends)
-    for path in (index, None):
-        searched = open_images(model, path, thresholds)
-        sample = searched.sample(1)
-        content = Path(sample.images.paths[sample.indices[0]]).read_bytes()
-        text = Exploration(view, searched, 3).search(content, "a.png")
-        assert text.count("<br>the same file") == 1
-        assert 'Nearest neighbours: <span class="decision unknown">' in text
-        alone = Exploration(view, searched, 1).search(content, "a.png")
-        assert "<h3>Nearest neighbours</h3>" in alone
+    strict = thresholds_at(thresholds, match=1e-6, unknown=2e-6)  # what matches is the file itself
+    monkeypatch.setattr(searched, "thresholds", strict)
+    sample = searched.sample(1)
+    content = Path(sample.images.paths[sample.indices[0]]).read_bytes()
+    text = Exploration(view, searched, 3).search(content, "a.png")
+    assert text.count("<br>the same file") == 1
+    assert 'Nearest neighbours: <span class="decision unknown">' in text
+    alone = Exploration(view, searched, 1).search(content, "a.png")
+    assert "<h3>Nearest neighbours</h3>" in alone
 
 
-def test_a_condition_restricts_what_is_found(view, model, run, images, query, tmp_path, serve, ask):
+def test_a_condition_restricts_what_is_found(
+    view, model, index, images, query, tmp_path, serve, ask
+):
     names = sorted(map(str, images.rglob("*.png")))
     table = tmp_path / "t.csv"
     lines = [f"{name},{row % 3}" for row, name in enumerate(names)]
     table.write_text("\n".join(["path,camera", *lines]), "utf-8")
-    embedded = embed_images(run, [images], tmp_path / "e")
-    path = build_index(embedded, tmp_path / "index", table=table).path
+    path = build_index(index.parent / "embeddings", tmp_path / "index", table=table).path
     page = serve(page_app(Exploration(view, open_images(model, path), 5)))
     first = ask(page, "/", "GET").body
     assert 'id="where"' in first and "Columns: path, label, camera; path is the name" in first

@@ -2,7 +2,7 @@ import shutil
 
 import numpy as np
 import pytest
-from embedded import edit_recipe, save_run
+from embedded import edit_recipe, with_another_model
 
 from gsp_tf.runs import Run, RunFolder, load_splits
 from gsp_tf.search import RunModel, open_index, search
@@ -42,10 +42,8 @@ def test_an_index_finds_what_search_finds(run, model, index, images, prepared):
     assert nearest[0].path == str(query) and nearest[0].distance < 1e-3
 
 
-def test_an_index_of_another_model_is_refused(index, images, tmp_path):
-    other = RunModel(
-        save_run(tmp_path / "other", images, seed=1, pooling="{name: gsp, num_prototypes: 4}")
-    )
+def test_an_index_of_another_model_is_refused(run, index, tmp_path):
+    other = RunModel(with_another_model(run, tmp_path / "other"))
     with pytest.raises(ValueError, match="do not belong together: the model"):
         open_images(other, index)
     with pytest.raises(FileNotFoundError, match="index"):

@@ -4,6 +4,7 @@ import re
 import shutil
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
@@ -40,7 +41,7 @@ def rows(path):
 
 
 def test_a_folder_of_images_finds_what_single_searches_find(run, images, tmp_path, command):
-    calibrate(run / "index", false_match_rate=0.3)
+    calibrate(run / "index", false_match_rate=0.3, num_resamples=5)
     queries = sorted((images / "<b>7").iterdir())
     (tmp_path / "text.png").write_text("no image")
     out = tmp_path / "found.parquet"
@@ -61,11 +62,9 @@ def test_a_folder_of_images_finds_what_single_searches_find(run, images, tmp_pat
         assert ours == theirs and ours["decision"] in ("match", "unsure", "unknown")
 
 
-def test_embeddings_are_searched_without_their_images(run, images, tmp_path, monkeypatch):
-    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries")
-    pq.write_table(
-        pq.read_table(queries.shard_path(0), columns=["embedding"]), tmp_path / "q.parquet"
-    )
+def test_embeddings_are_searched_without_their_images(run, queries, tmp_path, monkeypatch):
+    table = pa.concat_tables(queries.shards())
+    pq.write_table(table.select(["embedding"]), tmp_path / "q.parquet")
     monkeypatch.setattr(RunModel, "embed_images", None)
     ids = {}
     for name, source in (("folder", queries.path), ("file", tmp_path / "q.parquet")):
@@ -77,20 +76,27 @@ def test_embeddings_are_searched_without_their_images(run, images, tmp_path, mon
     assert ids["folder"] == ids["file"]
     assert found[2]["query"] == f"{tmp_path}/q.parquet#1"
     index = Index(run / "index")
-    shard = next(queries.shards())
-    assert ids["folder"] == index.search(vectors_of(shard), 2)[0].ravel().tolist()
-    assert [row["path"] for row in found[::2]] == shard["path"].to_pylist()
+    assert ids["folder"] == index.search(vectors_of(table), 2)[0].ravel().tolist()
+    assert [row["path"] for row in found[::2]] == table["path"].to_pylist()
 
 
-@pytest.fixture
-def with_cameras(run, images, tmp_path):
+@pytest.fixture(scope="module")
+def with_cameras(prepared_run, images, tmp_path_factory):
     """An index of images with the camera left, right or none, its table, and the cameras."""
-    names = sorted(map(str, images.rglob("*.png")))
+    folder, names = tmp_path_factory.mktemp("cameras"), sorted(map(str, images.rglob("*.png")))
     cameras = {name: ("", "left", "right")[row % 3] for row, name in enumerate(names)}
-    table = tmp_path / "cameras.csv"
+    table = folder / "cameras.csv"
     lines = [f"{name},{camera}" for name, camera in cameras.items()]
     table.write_text("\n".join(["path,camera", *lines]), "utf-8")
-    return build_index(run / "embeddings", tmp_path / "index", table=table).path, table, cameras
+    index = build_index(prepared_run / "embeddings", folder / "index", table=table)
+    return index.path, table, cameras
+
+
+@pytest.fixture(scope="module")
+def queries(prepared_run, images, tmp_path_factory):
+    """The embedded images of a class, in shards of 3."""
+    out = tmp_path_factory.mktemp("queries") / "out"
+    return embed_images(prepared_run, [images / "<b>3"], out, shard_size=3)
 
 
 def test_conditions_and_exclusions_hold_for_every_query(run, images, with_cameras, command):
@@ -111,8 +117,8 @@ def test_a_query_with_nothing_left_has_a_row_and_the_others_go_on(
     index, table, cameras = with_cameras
     options = ["--index", index, "--where", "camera == 'left'", "--exclude-same", "camera"]
     options += ["--k", 1, "--out", tmp_path / "found.csv"]
-    for more in ([], ["--table", table]):
-        code, output, errors = command("search", run, images, *options, *more)
+    for source, more in ((run / "embeddings", []), (images, ["--table", table])):
+        code, output, errors = command("search", run, source, *options, *more)
         found = {row["query"]: row for row in rows(tmp_path / "found.csv")}
         without = sum(camera == "left" for camera in cameras.values())
         assert code == 0 and f"80 queries; {without} of them have none" in output, errors
@@ -163,15 +169,14 @@ def ranked(method, queries, vectors, k):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_results_are_re_ranked_by_the_vectors_of_the_index(
-    run, images, tmp_path, command, method, monkeypatch
+    run, queries, tmp_path, command, method, monkeypatch
 ):
     monkeypatch.setattr("gsp_tf.search.index.neighbours._BLOCK", 3)
-    thresholds = calibrate(run / "index", false_match_rate=0.3)
+    thresholds = calibrate(run / "index", false_match_rate=0.3, num_resamples=5)
     index = Index(run / "index")
     ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
-    queries = embed_images(run, [images / "<b>3"], tmp_path / "queries", shard_size=3)
-    embeddings = np.concatenate([vectors_of(shard) for shard in queries.shards()])
-    out = tmp_path / "found.csv"
+    table = pa.concat_tables(queries.shards())
+    embeddings, out = vectors_of(table), tmp_path / "found.csv"
     code, output, errors = command(
         *("search", run, queries.path, "--rerank", method, "--k", 5, "--out", out)
     )
@@ -184,20 +189,15 @@ def test_results_are_re_ranked_by_the_vectors_of_the_index(
         assert row["cost"] == pytest.approx(costs[place], abs=1e-5)
         assert row["distance"] == pytest.approx(distances[place], abs=1e-5)
         assert row["decision"] == thresholds.decide(row["distance"])
-    of_files = search_many(run, images / "<b>3", tmp_path / "of_files.csv", k=5, rerank=method)
-    assert [row["id"] for row in rows(of_files.path)] == [row["id"] for row in rows(out)]
     # What is excluded belongs to the neighbourhoods; what the condition leaves out does not.
-    files = sorted(map(str, (images / "<b>3").iterdir()))[:2]
+    files = table["path"].to_pylist()[:2]
     condition = "label in ('<b>3', '<b>5', '<b>7')"
     kept = np.isin(ids, index.matching(condition))
     found = search(run, files, index, 4, None, method, [ids[kept][:3], []], condition)
-    some, _ = RunModel(run).embed_images(files)
-    places, _ = ranked(method, some, vectors[kept], 16)
+    places, _ = ranked(method, embeddings[:2], vectors[kept], 16)
     for of_query, order, without in zip(found, places, (3, 0), strict=True):
         left = [id for id in ids[kept][order] if id not in ids[kept][:without]][:4]
         assert [one.id for one in of_query] == left
-    code, output, errors = command("search", run, files[0], "--rerank", method, "--html")
-    assert code == 0 and f"First by {method} for" in output, errors
 
 
 def test_a_search_is_whitened_by_matched_pairs_of_other_images(run, images, tmp_path, command):
@@ -233,11 +233,18 @@ def test_a_search_is_whitened_by_matched_pairs_of_other_images(run, images, tmp_
         search(run, queries[0], index, whitening=training.path)
 
 
+def test_files_are_re_ranked_like_their_embeddings(prepared_run, queries, images, tmp_path):
+    whole = tmp_path / "embedded.csv", tmp_path / "files.csv"
+    for source, out in zip((queries.path, images / "<b>3"), whole, strict=True):
+        search_many(prepared_run, source, out, k=5, rerank="k_reciprocal")
+    embedded, files = ([row["id"] for row in rows(out)] for out in whole)
+    assert embedded == files
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_prefixes_are_re_ranked(run, images, tmp_path, command, method):
-    queries = sorted((images / "<b>3").iterdir())
-    embeddings, _ = RunModel(run).embed_images(list(map(str, queries)))
-    whole = Index(run / "index")
+def test_prefixes_are_re_ranked(prepared_run, queries, tmp_path, command, method):
+    run, whole = prepared_run, Index(prepared_run / "index")
+    embeddings = vectors_of(pa.concat_tables(queries.shards()))
     ids, vectors = map(np.concatenate, zip(*whole.embeddings(), strict=True))
     places, costs = ranked(method, truncated(embeddings, 4), truncated(vectors, 4), len(vectors))
     cost_of = [dict(zip(ids[row], of, strict=True)) for row, of in zip(places, costs, strict=True)]
@@ -245,7 +252,7 @@ def test_prefixes_are_re_ranked(run, images, tmp_path, command, method):
     for options in (["--dim", 4], ["--index", cut.path], ["--index", cut.path, "--dim", 4]):
         out = tmp_path / "found.parquet"
         options += ["--rerank", method, "--k", 5, "--out", out]
-        code, _, errors = command("search", run, *queries, *options)
+        code, _, errors = command("search", run, queries.path, *options)
         assert code == 0, errors
         found = [row["cost"] for row in rows(out)]
         assert found == pytest.approx(costs[:, :5].ravel(), abs=1e-5)
@@ -267,8 +274,10 @@ def test_lengths_do_not_change_what_a_cosine_index_finds(tmp_path, method):
     np.testing.assert_array_equal(found[0], found[1])
 
 
-def test_what_cannot_be_searched_in_a_batch(run, images, tmp_path, command):
+def test_what_cannot_be_searched_in_a_batch(run, images, with_cameras, tmp_path, command):
     foreign = write_embeddings(tmp_path / "foreign", np.eye(3, 8))
+    one, by_camera = min(images.rglob("*.png")), ["--exclude-same", "camera"]
+    other = shutil.copy(one, tmp_path / "other.png")
     for arguments, message in (
         ([images, "--out", "x.json"], "Results are written as .csv or .parquet; received x.json"),
         ([images, "--html"], "--html is a page for image files"),
@@ -276,6 +285,9 @@ def test_what_cannot_be_searched_in_a_batch(run, images, tmp_path, command):
         ([run / "embeddings", "--rerank", "transport"], "keeps no local features|received embed"),
         ([images, "--where", "year > 2020"], "There is no column year. The columns are id, path"),
         ([images, "--where", "label == 'x'"], "No image of the index .* meets the condition"),
+        ([one, *by_camera], "has no column camera. Name a table with the columns path and camera"),
+        ([other, "--index", with_cameras[0], *by_camera], "does not hold .*other.png"),
+        ([one, "--table", with_cameras[1]], "--table has the column of --exclude-same"),
         ([images, "--dim", "9"], "have 8 dimensions; their prefixes have between 1 and 8"),
     ):
         code, _, errors = command("search", run, *arguments)
@@ -284,7 +296,7 @@ def test_what_cannot_be_searched_in_a_batch(run, images, tmp_path, command):
 
 
 def test_thresholds_of_whole_embeddings_do_not_decide_about_prefixes(run, images):
-    thresholds = calibrate(run / "index", false_match_rate=0.3)
+    thresholds = calibrate(run / "index", false_match_rate=0.3, num_resamples=5)
     query = sorted((images / "<b>7").iterdir())[0]
     assert search(run, query, k=1)[0].decision is not None
     assert search(run, query, k=1, dim=4)[0].decision is None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import processes
 import pytest
-from embedded import edit_json, edit_recipe, save_run
+from embedded import edit_json, edit_recipe, thresholds_at, with_another_model
 
 from gsp_tf.search import (
     EmbeddingsFolder,
@@ -101,8 +101,8 @@ def test_a_picture_that_is_gone_is_said_to_be_and_the_terminal_gets_no_commands_
     assert {"1 · x & y", "2 · x & y"} <= set(texts)
 
 
-def test_another_model_or_preprocessing_is_refused(run, images, query, tmp_path):
-    other = save_run(tmp_path / "other", images, seed=1)
+def test_another_model_or_preprocessing_is_refused(run, query, tmp_path):
+    other = with_another_model(run, tmp_path / "other")
     with pytest.raises(ValueError, match="the index .*: the models are of .*/other and .*/run.$"):
         search(other, query, run / "index")
     edit_recipe(run, "resize: 18", "resize: 20")
@@ -116,8 +116,6 @@ def test_a_run_that_was_copied_has_its_own_index(prepared_run, query, tmp_path):
     shutil.rmtree(own / "index")
     assert build_index(own / "embeddings").path == own / "index"
     assert search(own, query, k=1)[0].path == str(query)
-    with open(own / "model.keras", "ab") as file:
-        file.write(b"another model")
     model = EmbeddingsFolder(own / "embeddings").metadata().model
     entries = {**dataclasses.asdict(model), "sha256": "a", "run": str(own)}
     edit_json(own / "embeddings" / "embeddings.json", model=entries)
@@ -137,12 +135,8 @@ def test_a_query_that_is_in_the_index_is_said_to_be_and_does_not_decide(
     assert nearest > 1e-3
     # By these thresholds a file matches itself, and everything else is unknown.
     thresholds = calibrate(run / "index", false_match_rate=0.3, num_resamples=5)
-    ends = {"match": nearest / 4, "unknown": nearest / 2}
-    for name, end in ends.items():
-        threshold = getattr(thresholds, name)
-        distance = dataclasses.replace(threshold.distance, value=end, low=None, high=None)
-        ends[name] = dataclasses.replace(threshold, distance=distance)
-    dataclasses.replace(thresholds, **ends).write(run / "index" / "thresholds.json")
+    strict = thresholds_at(thresholds, match=nearest / 4, unknown=nearest / 2)
+    strict.write(run / "index" / "thresholds.json")
     name = path.relative_to(images)
     code, output, errors = command(
         *("search", run, name, "--k", 3, "--html", tmp_path / "page.html")

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from embedded import random_embeddings, write_embeddings
+from embedded import write_embeddings
 
-from gsp_tf.search import Embeddings, Index, build_index, calibrate, search, search_many
+from gsp_tf.search import Index, build_index, calibrate, search, search_many
 
 COUNT = 300
 LABELS = [f"class {row % 3}" for row in range(COUNT)]
@@ -71,7 +71,7 @@ def test_vectors_search_an_index_without_a_model(files, own, vectors, tmp_path, 
     assert {row["decision"] for row in found["q.npy"]} <= {"match", "unsure", "unknown"}
     # The same thresholds of the file itself, for an index that has none.
     thresholds = tmp_path / "t.json"
-    calibrate(files / "a.parquet", false_match_rate=0.1, out=thresholds)
+    calibrate(files / "a.parquet", false_match_rate=0.1, num_resamples=5, out=thresholds)
     done = search_many(
         *(files / "index", [tmp_path / "q.npy"], tmp_path / "y.parquet", None, 4, thresholds),
         where="year >= 2020",
@@ -130,13 +130,13 @@ def test_vectors_with_and_without_a_model(prepared_run, images, own, vectors, tm
     out = ["--out", tmp_path / "x.csv"]
     # An index of a model takes vectors without its run, and says nothing about their matches.
     of_model = shutil.copytree(run / "index", tmp_path / "of model")
-    calibrate(of_model, false_match_rate=0.3)
+    calibrate(of_model, false_match_rate=0.3, num_resamples=5)
     code, output, errors = command("search", of_model, tmp_path / "q.npy", *out)
     assert code == 0 and "note: Only one of queries and index says which model" in output, errors
     code, output, errors = command("search", of_model, run / "embeddings", *out)
     assert code == 0 and "First images: " in output, errors
     # So does an index of vectors with embeddings of a model.
-    calibrate(own, false_match_rate=0.3)
+    calibrate(own, false_match_rate=0.3, num_resamples=5)
     code, output, errors = command("search", own, run / "embeddings", *out)
     assert code == 0 and "note: Only one of queries and index says which model" in output, errors
     given = "--thresholds", own / "thresholds.json"
@@ -185,9 +185,3 @@ def test_what_cannot_be_indexed_or_searched(files, own, vectors, tmp_path, comma
         code, _, errors = command(*arguments)
         assert code == 1 and re.search(message, errors.replace("\n", " ")), errors
         assert not (tmp_path / "new").exists() and not (own / "neighbours.csv").exists()
-
-
-def test_a_source_from_a_program_is_indexed(files, tmp_path):
-    index = build_index(Embeddings.read(files / "a.npz"), tmp_path / "index", metric="cosine")
-    assert list(index.columns) == ["id", "path", "label", "year"]
-    assert index.search(random_embeddings(3), 2)[0].shape == (3, 2)

@@ -10,8 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedded import KINDS, random_embeddings, write_embeddings
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gsp_tf.search import Index, build_index, change_index
 from gsp_tf.search._tables import ImageTable
@@ -76,11 +74,8 @@ def test_what_a_condition_means(condition, rows):
         "__import__('os').system('touch /tmp/owned')",
         "camera.__class__ == 3",
         "[x for x in (1, 2)]",
-        "camera == 3 if sharp else camera == 1",
-        "(y := 3) == camera",
         "place == f'{camera}'",
         "camera == 10 ** 9",
-        "camera[0] == 3",
         "camera; camera",
         "camera == {[]}",
         "camera in ({[]: 1},)",
@@ -136,44 +131,32 @@ def with_columns(tmp_path_factory):
     return {k: build_index(folder, path / k, k, table=path / "t.csv").path for k in KINDS}
 
 
-comparison = st.one_of(
-    st.tuples(
-        st.sampled_from(["camera", "year"]),
-        st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
-        st.integers(0, 4) | st.integers(2017, 2026),
-    ).map(lambda c: f"{c[0]} {c[1]} {c[2]}"),
-    st.sampled_from(["place == 'north'", "place in ('south', 'east')", "camera not in (1, 3)"]),
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "camera >= 0",
+        "not (camera not in (1, 3)) or year < 2019",
+        "camera == 2 and (place == 'north' or place in ('south', 'east') and year > 2020)",
+        "camera == 0 and year == 2018 and place == 'east'",
+        "year > 2025",
+    ],
 )
-conditions = st.recursive(
-    comparison,
-    lambda inner: st.one_of(
-        inner.map(lambda c: f"not ({c})"),
-        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(
-            lambda c: f"({c[0]}) {c[1]} ({c[2]})"
-        ),
-    ),
-    max_leaves=4,
-)
-
-
-@settings(max_examples=40, deadline=None)
-@given(condition=conditions, seed=st.integers(0, 99))
-def test_a_filtered_search_is_a_filter_and_an_exact_search(with_columns, condition, seed):
+@pytest.mark.parametrize("kind", ["exact", "hnsw"])
+def test_a_filtered_search_is_a_filter_and_an_exact_search(with_columns, kind, condition):
     """Of pandas and NumPy; also in a graph, where a walk would miss images."""
-    vectors, query = random_embeddings(ROWS), random_embeddings(1, seed=seed)
+    vectors, queries = random_embeddings(ROWS), random_embeddings(20, seed=3)
     kept = np.flatnonzero(FRAME.eval(condition).to_numpy())
-    for kind in ("exact", "hnsw"):
-        index = Index(with_columns[kind], mapped=True)
-        np.testing.assert_array_equal(index.matching(condition), kept)
-        if not len(kept):
-            with pytest.raises(ValueError, match="k must be between 1 and 0"):
-                index.search(query, 1, where=condition)
-            continue
-        k = min(7, len(kept))
-        ids, distances = index.search(query, k, where=condition)
-        expected = np.sort(np.linalg.norm(vectors[kept] - query, axis=1))[:k]
-        np.testing.assert_allclose(distances[0], expected, atol=1e-5)
-        assert set(ids[0]) <= set(kept) and len(set(ids[0])) == k
+    index = Index(with_columns[kind], mapped=True)
+    np.testing.assert_array_equal(index.matching(condition), kept)
+    if not len(kept):
+        with pytest.raises(ValueError, match="k must be between 1 and 0"):
+            index.search(queries, 1, where=condition)
+        return
+    k = min(7, len(kept))
+    ids, distances = index.search(queries, k, where=condition)
+    apart = np.linalg.norm(queries[:, None] - vectors[kept], axis=2)
+    np.testing.assert_allclose(distances, np.sort(apart)[:, :k], atol=1e-5)
+    assert np.isin(ids, kept).all() and all(len(set(row)) == k for row in ids)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -68,7 +68,7 @@ def run_stopped(*command, at="", count=1, by="SIGKILL", code=""):
     return done.output
 
 
-# Writes a file or makes a folder, and kills itself at the rename.
+# Writes files or makes folders, each in a fork that kills itself at the rename.
 KILLED = """
 import os, signal, sys
 from gsp_tf import _files as files
@@ -77,16 +77,19 @@ def stop(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 files.os.replace = files.os.rename = stop
-write, path = sys.argv[1:]
-with getattr(files, write)(path) as temporary:
-    (temporary / "part" if temporary.is_dir() else temporary).write_text("half")
+write, *paths = sys.argv[1:]
+for path in paths:
+    if not os.fork():
+        with getattr(files, write)(path) as temporary:
+            (temporary / "part" if temporary.is_dir() else temporary).write_text("half")
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == -signal.SIGKILL
 """
 
 
-def kill_while_writing(write, path):
-    """Write `path` by "replacing" or "new_folder" in a process that is killed at the rename."""
-    process = subprocess.run([sys.executable, "-c", KILLED, write, path])
-    assert process.returncode == -signal.SIGKILL
+def kill_while_writing(write, *paths):
+    """Write `paths` by "replacing" or "new_folder" in processes that are killed at the rename."""
+    subprocess.run([sys.executable, "-c", KILLED, write, *paths], check=True)
 
 
 class _Killed(BaseException):

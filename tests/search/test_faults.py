@@ -52,9 +52,9 @@ def test_a_command_is_whole_or_says_why_not(prepared_run, images, tmp_path, caps
         return places[place] / rest if place in places else argument
 
     write = "new_folder" if name.startswith("export") else "replacing"
-    for path in map(placed, written.split()):
-        path.parent.mkdir(exist_ok=True)
-        kill_while_writing(write, path)
+    paths = list(map(placed, written.split()))
+    paths[0].parent.mkdir(exist_ok=True)
+    kill_while_writing(write, *paths)
     assert hidden(tmp_path)
     failures = 0
     sizes = (300, 1500, 12_000, 60_000) if name in ("embed", "index") else (12_000,)
@@ -80,8 +80,7 @@ def test_an_evaluation_that_fails_keeps_the_last_one(prepared_run, tmp_path, cap
     metrics, embeddings, report = (
         run / name for name in ("metrics.json", "test_embeddings.npz", "report.html")
     )
-    for path in (metrics, embeddings, report, run / "model.keras"):
-        kill_while_writing("replacing", path)
+    kill_while_writing("replacing", metrics, embeddings, report, run / "model.keras")
     replaced = []
 
     def replace(source, target, original=os.replace):

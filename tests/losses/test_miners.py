@@ -331,3 +331,11 @@ def test_weights_have_no_gradient():
     expected = value_and_gradient(losses.ContrastiveLoss(0.1, 1.5, miner=given), labels, x)
     assert float(value) == pytest.approx(float(expected[0]), rel=1e-9)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("miner", [losses.HardNegativeMiner(), losses.TripletMarginMiner(0.5)])
+def test_pairs_that_are_mined_stay_as_they_are(miner):
+    pairs, loss = batch(9, 3, 3, 0), losses.MarginLoss(miner=miner)
+    before = [np.asarray(x) for x in (pairs.positives, pairs.negatives)]
+    assert float(loss.mined_loss(pairs)) == float(loss.mined_loss(pairs))
+    np.testing.assert_array_equal([pairs.positives, pairs.negatives], before)

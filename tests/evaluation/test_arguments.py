@@ -6,7 +6,8 @@ from clusters import around_centres, clusters
 
 from gsp_tf import evaluation
 
-EXPORTED = {name: getattr(evaluation, name) for name in evaluation.__all__}
+CHECKS = ("checked_embeddings", "checked_labels")
+EXPORTED = {name: getattr(evaluation, name) for name in (*evaluation.__all__, *CHECKS)}
 EYE, TWO, THREE = (np.eye(4, columns) for columns in (4, 2, 3))
 PAIRS = [0, 0, 1, 1]
 LINE = [[0.0], [1.0], [2.0]]
@@ -33,6 +34,18 @@ REFUSED = {
     **{f"grouped_recall(E, L, {size})": f"at least 2 and at most 10, .* received {size}"
        for size in (0, 1, 11)},
     "class_wise_map(np.zeros((4, 2)), [[9]] * 4)": "All 4 references are of class 9",
+    "checked_embeddings(BROKEN, 'x')": "x must be finite in float32; 2 of 4 rows",
+    "checked_embeddings(TWO + 1e300, 'x')": "4 of 4 rows",
+    "checked_embeddings(TWO[:, 0], 'x')": r"\(N, D\) array; received \(4,\)",
+    "checked_embeddings(TWO[None], 'x')": r"received \(1, 4, 2\)",
+    "checked_embeddings(TWO[:0], 'x')": r"non-empty .* received \(0, 2\)",
+    "checked_embeddings(TWO[:, :0], 'x')": r"received \(4, 0\)",
+    "checked_embeddings(TWO.astype(str), 'x')": "real numbers; received dtype <U",
+    "checked_embeddings(TWO.astype(complex), 'x')": "complex128",
+    "checked_labels(PAIRS[:3], 4, 'y')": r"y must have shape \(4,\) or \(4, 1\).*\(3,\)",
+    "checked_labels(EYE.astype(int), 4, 'y')": r"received \(4, 4\)",
+    "checked_labels(np.zeros(4), 4, 'y')": "integers; received dtype float64",
+    "checked_labels(np.zeros(4, bool), 4, 'y')": "bool",
     "conformal_threshold(E, L, 0.95)": "coverage of 0.95 needs at least 19 classes .* are 10",
     "conformal_threshold(E, L, 1)": "between 0 and 1; received 1",
     **{f"covering_radius_curve(EYE, {count})": f"between 1 and 4, .* received {count}"
@@ -50,6 +63,14 @@ REFUSED = {
     "ensemble_metrics([[TWO]], PAIRS, [[TWO] * 2], PAIRS)": "of the same models",
     "ensemble_metrics([[[[1e38]]]], [0], [[[[1.0], [2.0]]]], [0, 1])": "too far",
     "ensemble_metrics([[EYE]], PAIRS, None, PAIRS)": "received only reference_labels",
+    **{f"gallery_metrics(EYE, PAIRS, [7, 8, 8], EYE[:3], L[:3], query_sources=PAIRS, "
+       f"reference_sources={sources})": rf"reference_sources .* \(3,\) .*received \({count},\)"
+       for count, sources in ((2, [0, 0]), (4, PAIRS))},
+    "gallery_metrics(EYE, PAIRS, [7, 8], EYE[:2], [98, 99])":
+        "None of the 4 queries has a positive",
+    "gallery_metrics(EYE, PAIRS, [7, 8, 9], EYE[:2], [1, 2])":
+        r"one per reference, \(2,\); received \(3,\)",
+    "gallery_metrics(EYE, PAIRS, [7, 8], EYE[:2])": "received only references",
     **{f"nearest_neighbours(np.eye(3), k={k})": f"between 1 and 2; received {k}"
        for k in (0, 3, -1)},
     "expand_queries(MANY, alpha=-1)": "alpha must be at least 0 .* received -1",
@@ -116,6 +137,22 @@ REFUSED = {
     "retrieval_metrics(EYE, PAIRS, recall_at=(0, 1))": r"at least 1; received \(0, 1\)",
     "retrieval_metrics(EYE, PAIRS, recall_at=(1.5,))": "float",
     "retrieval_metrics(EYE, PAIRS, metric='manhattan')": "euclidean.*manhattan",
+    # Label vectors.
+    **{f"{metrics}_metrics(EYE, {arguments})": message
+       for metrics in ("retrieval", "ranking")
+       for arguments, message in {
+           "EYE": r"received \(4, 4\)\. Label vectors need a relation|received dtype float64",
+           "PAIRS, relation='any'": r"must have shape \(4, C\).*received \(4,\)",
+           "np.ones((3, 2)), relation='any'": r"must have shape \(4, C\).*received \(3, 2\)",
+           "2 * EYE, relation='any'": "must be finite and lie in 0 to 1; received 2.0",
+           "np.full((4, 2), np.nan), relation='any'": "lie in 0 to 1; received nan",
+           "np.array([['a']] * 4), relation='any'": "must hold numbers; received dtype <U1",
+           "EYE, relation='any'": "None of the 4 queries has a related reference",
+           "TWO, relation='all'": "relation must be one of equal, any",
+           "TWO, relation='any', relation_threshold=1.0": "at least 0 and below 1; received 1.0",
+       }.items()},
+    "ranking_metrics(EYE, TWO, query_sources=PAIRS, relation='any')":
+        "Sources belong to relation='equal'; received them with",
     "opis(FOUR, (0.5, 0.5))": "false_match_rates must ascend",
     "opis(FOUR, (0.01, 0.1))": "OPIS needs two distances between .* 0.01 and 0.1; the 4 pairs of",
     "opis(FOUR, (0.25, 1.0), 0.0)": "weight must be positive, received 0.0",

@@ -23,6 +23,9 @@ REFUSED = {
     "protocol: {name: mlrc, num_folds: 1}": "protocol.num_folds must be 2 or more, received 1",
     "protocol: {name: mlrc, fold: 4}": "protocol.fold must be null, or 0 to 3, received 4",
     "protocol: {name: ablation, fold: 1}": "protocol.fold must be null with",
+    **{f"data: {{name: {name}, collage: {{label: super_class}}}}":
+       "label must be class without data.collage.*received super_class"
+       for name in ("cifar100", "glyphs")},
     # Training.
     "training: {epochs: many}": "training.epochs",
     "training: {learning_rate: .nan}": "training.learning_rate must be a number above 0",

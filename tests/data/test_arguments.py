@@ -26,6 +26,7 @@ def grouped(count, size=10):
 
 FILES = data.FileImages(["a"], [0], ["a"])
 TILES, EMPTY = classes(3), data.ArrayImages(zeros(0, 3, 3, 1), [], ["a"])
+DEEP = data.ArrayImages(zeros(2, 3, 3, 3, dtype="uint16"), [0, 1], list("ab"))
 NOISE = data.ArrayImages(zeros(12, 8, 8, 1), np.arange(12) % 3, list("abc"))
 
 REFUSED = {
@@ -69,6 +70,9 @@ REFUSED = {
     "CollageImages(FILES, TILES)": "ArrayImages.*FileImages",
     "CollageImages(TILES, classes(1, side=4))": r"one shape.*\(3, 3, 1\) and \(4, 4, 1\)",
     "CollageImages(TILES, EMPTY)": "at least one image",
+    "CollageImages(DEEP, DEEP)": "made of uint8 images",
+    **{f"{files}([b'a'], [0], ['a'], channels=4)": "channels must be 1 or 3; received 4"
+       for files in ("FileImages", "EncodedImages")},
     **{f"CollageImages(TILES, TILES, {grid})": f"grid must be an integer .* 1, received {grid}"
        for grid in (0, 1.5)},
     "collage_splits(grouped(2), ['g0', 'sea'], (0.4, 0.2, 0.4))":
@@ -94,6 +98,15 @@ REFUSED = {
        rf"\(0, 1\]; received {area}" for area in (0.0, 1.5)},
     "training_dataset(NOISE, 8, 2, 2, seed=0, first_batch=-1)":
         "first_batch must be an integer of at least 0",
+    "training_dataset(NOISE, 8, 2, 2, seed=0, views=3)": "views must be 1 or 2; received 3",
+    "training_dataset(NOISE, 8, 2, 2, seed=0, unlabelled_per_batch=2)":
+        "views must be 2 with unlabelled_per_batch",
+    "training_dataset(NOISE, 8, 0, 2, seed=0, views=2)":
+        "a batch needs images: give classes_per_batch or unlabelled",
+    "training_dataset(NOISE, 8, 2, 2, seed=0, views=2, unlabelled_per_batch=1)":
+        "at most the number of images to draw from, 0; received 1",
+    "training_dataset(NOISE, 8, 0, 2, seed=0, views=2, unlabelled_per_batch=13)":
+        "at most the number of images to",
     "training_dataset(NOISE, 8, 9, 2, seed=0)": "at most the number of classes, 3; received 9",
     "ClassBalancedSampler([0, 0, 1, 1], 3, 2, 0)": "number of classes, 2; received 3",
     "ClassBalancedSampler([0, 0, 1, 1], 0, 2, 0)": "classes_per_batch must be an int",

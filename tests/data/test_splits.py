@@ -1,3 +1,5 @@
+"""Divisions into classes: random splits, and the protocols of the benchmarks."""
+
 from collections import Counter
 
 import numpy as np
@@ -5,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.data import ArrayImages, split_classes
+from gsp_tf.data import ArrayImages, halve_classes, protocol_classes, split_classes
 
 
 def images_of(groups):
@@ -13,7 +15,7 @@ def images_of(groups):
     return ArrayImages(np.zeros((len(names), 1, 1, 1), np.uint8), range(len(names)), names, groups)
 
 
-def test_disjoint_and_complete():
+def test_splits_are_disjoint_and_complete():
     images = images_of(["x"] * 20)
     parts = split_classes(images)
     assert [len(part.class_names) for part in parts] == [10, 2, 8]
@@ -30,7 +32,7 @@ def test_super_classes_are_split_alike():
     assert set(Counter(test.groups).values()) == {2}
 
 
-def test_seed():
+def test_the_seed_decides_the_split():
     images = images_of(["x"] * 20)
     same, again, other = (split_classes(images, seed=s)[0].class_names for s in (0, 0, 1))
     assert same == again != other
@@ -67,3 +69,33 @@ def test_every_group_is_spread_in_proportion(sizes, shares, seed):
         counts = Counter(part.groups)
         for i, size in enumerate(sizes):
             assert abs(counts[f"g{i}"] - fraction * size) <= 2 + 0.1 * size
+
+
+def test_halves_of_the_benchmarks():
+    for num_classes in (200, 196):  # CUB-200-2011, Cars196
+        train, test = halve_classes(num_classes)
+        np.testing.assert_array_equal(train, np.arange(num_classes // 2))
+        np.testing.assert_array_equal(test, np.arange(num_classes // 2, num_classes))
+
+
+@given(num_classes=st.integers(8, 300), num_folds=st.integers(2, 4))
+def test_every_class_validates_in_one_fold_and_trains_in_the_others(num_classes, num_folds):
+    folds = [protocol_classes("mlrc", num_classes, f, num_folds) for f in range(num_folds)]
+    for train, validation in folds:
+        np.testing.assert_array_equal(np.union1d(train, validation), np.arange(num_classes))
+        assert not set(train) & set(validation)
+        assert (np.diff(validation) == 1).all()
+    validation = np.concatenate([part for _, part in folds])
+    np.testing.assert_array_equal(validation, np.arange(num_classes))
+    sizes = [len(part) for _, part in folds]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sizes"),
+    [("ablation", (67, 33)), ("tuning", (80, 20)), ("conventional", (100, 0))],
+)
+def test_parts_of_the_training_half(protocol, sizes):
+    train, validation = protocol_classes(protocol, 100)
+    assert (len(train), len(validation)) == sizes
+    np.testing.assert_array_equal(np.concatenate([train, validation]), np.arange(100))

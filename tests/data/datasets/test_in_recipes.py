@@ -49,14 +49,6 @@ def test_every_protocol_on_official_halves(tmp_path, published, name):
         load_splits(recipe(name, tmp_path, "ablation", collage=CollageRecipe(grid=2)))
 
 
-@pytest.mark.parametrize("name", ["cifar100", "glyphs"])
-def test_a_label_by_super_class_is_of_collages(name):
-    with pytest.raises(
-        ValueError, match="label must be class without data.collage.*received super_class"
-    ):
-        DataRecipe(name, "nowhere", collage=CollageRecipe(label="super_class"))
-
-
 def test_collages(tmp_path, published):
     published(data.load_cifar_collage, HUNDRED.counts)
     HUNDRED.write(tmp_path)

@@ -1,16 +1,22 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from encoded_images import ORIENTATION, encoded
 from PIL import Image
 
 from gsp_tf.data import (
     ArrayImages,
+    CanvasImages,
     CollageImages,
+    EncodedImages,
     FileImages,
     ImageSet,
     SelectedImages,
     UnreadableImageError,
+    decode_image,
     evaluation_dataset,
+    read_image,
+    training_dataset,
 )
 
 
@@ -28,26 +34,23 @@ def test_subset_renumbers_in_the_order_given(numbered):
     assert [int(part.image(i)[0, 0, 0]) for i in range(4)] == [0, 2, 3, 5]
 
 
-@pytest.mark.parametrize(
-    "choose",
-    [
-        SelectedImages,
-        lambda images, indices: evaluation_dataset(images, 4, 2, indices),
-        lambda images, indices: CollageImages(images, images).foreground_masks(indices),
-        ArrayImages.subset,
-    ],
-)
-def test_a_mask_or_fractions_are_not_numbers_of_images(numbered, choose):
-    for wrong in (numbered.labels == 2, [True, False], [0.5, 1.9]):
-        with pytest.raises(TypeError, match="must be integers; received dtype"):
-            choose(numbered, wrong)
+CHOICES = [
+    SelectedImages,
+    lambda images, indices: evaluation_dataset(images, 4, 2, indices),
+    lambda images, indices: CollageImages(images, images).foreground_masks(indices),
+    lambda images, indices: CanvasImages(images, images, 9, 0.5).foreground_masks(indices),
+]
 
 
-@pytest.mark.parametrize("wrong", [-1, 6])
-def test_images_out_of_range_are_named(numbered, wrong):
-    for choose in (SelectedImages, lambda images, i: evaluation_dataset(images, 4, 2, i)):
-        with pytest.raises(IndexError, match=rf"lie in \[0, 6\); received \[{wrong}\]"):
-            choose(numbered, [0, wrong])
+def test_only_numbers_of_images_choose_images(numbered):
+    for choose in (*CHOICES, ArrayImages.subset):
+        for wrong in (numbered.labels == 2, [True, False], [0.5, 1.9]):
+            with pytest.raises(TypeError, match="must be integers; received dtype"):
+                choose(numbered, wrong)
+    for choose in CHOICES:
+        for wrong in (-1, 6):
+            with pytest.raises(IndexError, match=rf"lie in \[0, 6\); received \[{wrong}\]"):
+                choose(numbered, [0, wrong])
 
 
 def test_the_identity_of_selected_collages_is_of_what_is_seen(numbered):
@@ -99,10 +102,13 @@ class Read(ImageSet):
 
 
 class Loaded(ImageSet):
-    """A set of a user, which reads in a graph."""
+    """A set of a user, which reads in a graph, with a Python condition on a tensor."""
 
     def load(self, index, seed):
-        return tf.fill((4, 4, 1), tf.cast(10 + index, tf.uint8))
+        image = tf.fill((4, 4, 1), tf.cast(11, tf.uint8))
+        if index == 0:
+            image -= 1
+        return image
 
     subset = Read.subset
 
@@ -111,5 +117,47 @@ class Loaded(ImageSet):
 def test_sets_of_users_define_one_way_to_read(kind):
     images = kind([0, 1], ["a", "b"], channels=1)
     assert (images.image(1) == 11).all()
-    ((batch, _),) = evaluation_dataset(images, 4, batch_size=2)
-    assert batch.numpy()[:, 0, 0, 0].tolist() == [10, 11]
+    for shown in (images, SelectedImages(images, range(2))):
+        ((batch, _),) = evaluation_dataset(shown, 4, batch_size=2)
+        assert batch.numpy()[:, 0, 0, 0].tolist() == [10, 11]
+        dataset = training_dataset(shown, 4, 2, 1, seed=0)
+        assert dataset.element_spec[0].shape == (2, 4, 4, 1)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A JPEG, one that is turned by EXIF, a PNG with transparency and a GIF."""
+    noise = np.random.default_rng(0).integers(0, 256, (60, 44, 4), np.uint8)
+    picture, turned = Image.fromarray(noise), Image.Exif()
+    turned[ORIENTATION] = 6
+    contents = {
+        "a.jpg": encoded(picture.convert("RGB")),
+        "b.jpg": encoded(picture.convert("RGB"), exif=turned),
+        "c.png": encoded(picture, "PNG"),
+        "d.gif": encoded(picture.convert("RGB"), "GIF"),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    return [tmp_path / name for name in contents]
+
+
+def test_encoded_images_are_those_of_the_files(files):
+    labels, names, channels = [0, 0, 1, 1], ["x", "y"], 1
+    from_files = FileImages(files, labels, names, channels=channels)
+    contents = [path.read_bytes() for path in files]
+    images = EncodedImages(contents, labels, names, channels=channels)
+    for i, path in enumerate(files):
+        np.testing.assert_array_equal(images.image(i), read_image(path, channels))
+        np.testing.assert_array_equal(images.image(i), decode_image(contents[i], channels))
+    [(expected, _)], [(batch, batch_labels)] = (
+        evaluation_dataset(some, 16, batch_size=4) for some in (from_files, images)
+    )
+    np.testing.assert_array_equal(batch, expected)
+    assert batch_labels.numpy().tolist() == labels
+
+
+def test_subsets_of_encoded_images_keep_the_contents(files):
+    images = EncodedImages([path.read_bytes() for path in files], [0, 1, 0, 1], ["x", "y"], "gh", 1)
+    some = images.subset([1])
+    assert some.contents == (files[1].read_bytes(), files[3].read_bytes())
+    assert some.class_names == ("y",) and some.groups == ("h",) and some.channels == 1

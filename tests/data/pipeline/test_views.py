@@ -1,11 +1,9 @@
 """Batches of two views, and of images without a class beside those with one."""
 
 import numpy as np
-import pytest
 
 from gsp_tf.data import ArrayImages, TrainingView, ViewedImages, training_dataset
-from gsp_tf.data.pipeline.batches import BatchPlan
-from gsp_tf.data.pipeline.samplers import ClassBalancedSampler, ShuffledSampler
+from gsp_tf.data.pipeline.samplers import ShuffledSampler
 
 LABELS = np.arange(12) % 3
 
@@ -68,24 +66,6 @@ def test_any_batch_of_shuffled_images_can_be_drawn_first():
     for number in (8, 0, 5):
         np.testing.assert_array_equal(again.batch(number), whole[number])
     assert not np.array_equal(ShuffledSampler(np.arange(50, 60), 4, seed=2).batch(0), whole[0])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"views": 3}, "views must be 1 or 2; received 3"),
-        ({"views": 1, "unlabelled_per_batch": 2}, "views must be 2 with unlabelled_per_batch"),
-        ({"classes_per_batch": 0}, "a batch needs images: give classes_per_batch or unlabelled"),
-        ({"unlabelled_per_batch": 1}, "at most the number of images to draw from, 0; received 1"),
-        ({"classes_per_batch": 0, "unlabelled_per_batch": 13}, "at most the number of images to"),
-    ],
-)
-def test_batches_from_which_nothing_is_learned_are_refused(options, message):
-    given = {"classes_per_batch": 2, "views": 2} | options
-    classes = given.pop("classes_per_batch")
-    sampler = ClassBalancedSampler(LABELS, classes, 2, seed=0) if classes else None
-    with pytest.raises(ValueError, match=message):
-        BatchPlan(LABELS, sampler, seed=0, **given)
 
 
 def test_fixed_views_are_those_of_every_call():

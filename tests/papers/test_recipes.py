@@ -237,8 +237,9 @@ PAIRS = [*FAIR, FAIR_RATE, PAIR_BATCH]
 PROXIES = [*FAIR, PROXY_BATCH]
 CCP_PAIRS = [*PAIRS, CCP]
 INCEPTION = [DATA, CONVENTIONAL, BN_INCEPTION, DIM_512]
-RESNET = [DATA, CONVENTIONAL, RESNET50]
+RESNET_512 = [DATA, CONVENTIONAL, RESNET50, DIM_512]
 C1_XBM = [STOP, C1, XBM]
+OF_PAIR_LOSS = {"C1": C1, "C2": C2, "MS": MS, "Triplet": TRIPLET}
 
 ROWS = {
     "C1": [*PAIRS, CHAPTER_5, C1, GAP],
@@ -270,50 +271,32 @@ ROWS = {
     "PNCA+GMP+GSP": [*PROXIES, FAIR_RATE, CHAPTER_5, PNCA, GSP, OF_PROXIES, GMP_GSP],
     "PAnchor": [*PROXIES, PANCHOR_RATE, CHAPTER_5, PANCHOR, GAP],
     "PAnchor+GSP": [*PROXIES, PANCHOR_RATE, CHAPTER_5, PANCHOR, GSP, OF_PROXIES, GSP_ALONE],
-    "C1, chapter 3": [*PAIRS, CHAPTER_3, C1, GAP],
     "C1+XBM-L": [*PAIRS, CHAPTER_3, C1, XBM, XBM_L, GAP],
-    "C1+CCP-L": [*CCP_PAIRS, CCP_L, C1, GAP],
-    "C2, chapter 3": [*PAIRS, CHAPTER_3, C2, GAP],
     "C2+XBM-L": [*PAIRS, CHAPTER_3, C2, XBM, XBM_L, GAP],
-    "C2+CCP-L": [*CCP_PAIRS, CCP_L, C2, GAP],
-    "MS, chapter 3": [*PAIRS, CHAPTER_3, MS, GAP],
-    "MS+CCP-L": [*CCP_PAIRS, CCP_L, MS, GAP],
-    "Triplet, chapter 3": [*PAIRS, CHAPTER_3, TRIPLET, GAP],
-    "Triplet+CCP-L": [*CCP_PAIRS, CCP_L, TRIPLET, GAP],
     "ProxyAnchor, chapter 3": [*PROXIES, FAIR_RATE, CHAPTER_3, PANCHOR, GAP],
     "ProxyNCA++, chapter 3": [*PROXIES, FAIR_RATE, CHAPTER_3, PNCA_CHAPTER_3, GAP],
     "SoftTriple-L": [*PROXIES, FAIR_RATE, CHAPTER_3, SOFT_TRIPLE, SOFT_TRIPLE_L, GAP],
     "SoftTriple-S": [*PROXIES, FAIR_RATE, CHAPTER_3, SOFT_TRIPLE, SOFT_TRIPLE_S, GAP],
     "C1+XBM-S on In-shop": [*PAIRS, CHAPTER_3, C1, XBM, XBM_S, GAP],
     "C2+XBM-S on In-shop": [*PAIRS, CHAPTER_3, C2, XBM, XBM_S, GAP],
-    "C1+CCP-S": [*CCP_PAIRS, CCP_S, C1, GAP],
-    "C2+CCP-S": [*CCP_PAIRS, CCP_S, C2, GAP],
-    "MS+CCP-S": [*CCP_PAIRS, CCP_S, MS, GAP],
-    "Triplet+CCP-S": [*CCP_PAIRS, CCP_S, TRIPLET, GAP],
-    "conventional, BN-Inception, C1+CCP-L": [*INCEPTION, CCP, CCP_L, C1],
-    "conventional, BN-Inception, C2+CCP-L": [*INCEPTION, CCP, CCP_L, C2],
-    "conventional, BN-Inception, MS+CCP-L": [*INCEPTION, CCP, CCP_L, MS],
-    "conventional, ResNet50, C1+CCP-L": [*RESNET, DIM_512, CCP, CCP_L, C1],
-    "conventional, ResNet50, C2+CCP-L": [*RESNET, DIM_512, CCP, CCP_L, C2],
-    "conventional, ResNet50, MS+CCP-L": [*RESNET, DIM_512, CCP, CCP_L, MS],
-    "conventional, BN-Inception, C1+XBM on CUB, Cars196": [
-        *(*INCEPTION, *C1_XBM, MEMORY_OF_128, GAP_AND_GMP)
-    ],
-    "conventional, BN-Inception, C1+XBM+GSP on CUB, Cars196": [
-        *(*INCEPTION, *C1_XBM, MEMORY_OF_128, GSP, OF_PAIRS, GSP_AND_GMP)
-    ],
-    "conventional, ResNet50, C1+XBM on CUB, Cars196": [
-        *(*RESNET, DIM_512, *C1_XBM, MEMORY_OF_112, GAP_AND_GMP)
-    ],
-    "conventional, ResNet50, C1+XBM+GSP on CUB, Cars196": [
-        *(*RESNET, DIM_512, *C1_XBM, MEMORY_OF_112, GSP, OF_PAIRS, GSP_AND_GMP)
-    ],
-    "conventional, ResNet50, 128 dimensions, C1+XBM on CUB, Cars196": [
-        *(*RESNET, DIM_128, *C1_XBM, MEMORY_OF_112, GAP_AND_GMP)
-    ],
-    "conventional, ResNet50, 128 dimensions, C1+XBM+GSP on CUB, Cars196": [
-        *(*RESNET, DIM_128, *C1_XBM, MEMORY_OF_112, GSP, OF_PAIRS, GSP_AND_GMP)
-    ],
+    **{f"{name}, chapter 3": [*PAIRS, CHAPTER_3, loss, GAP] for name, loss in OF_PAIR_LOSS.items()},
+    **{f"{name}+CCP-L": [*CCP_PAIRS, CCP_L, loss, GAP] for name, loss in OF_PAIR_LOSS.items()},
+    **{f"{name}+CCP-S": [*CCP_PAIRS, CCP_S, loss, GAP] for name, loss in OF_PAIR_LOSS.items()},
+    **{
+        f"conventional, {network}, {name}+CCP-L": [*blocks, CCP, CCP_L, loss]
+        for network, blocks in (("BN-Inception", INCEPTION), ("ResNet50", RESNET_512))
+        for name, loss in OF_PAIR_LOSS.items()
+        if name != "Triplet"
+    },
+    **{
+        f"conventional, {network}, C1+XBM{gsp} on CUB, Cars196": [*blocks, *C1_XBM, memory, *pooled]
+        for network, blocks, memory in (
+            ("BN-Inception", INCEPTION, MEMORY_OF_128),
+            ("ResNet50", RESNET_512, MEMORY_OF_112),
+            ("ResNet50, 128 dimensions", [DATA, CONVENTIONAL, RESNET50, DIM_128], MEMORY_OF_112),
+        )
+        for gsp, pooled in (("", [GAP_AND_GMP]), ("+GSP", [GSP, OF_PAIRS, GSP_AND_GMP]))
+    },
 }
 
 COLLAGE = printed(

@@ -197,7 +197,7 @@ def test_regularizers(oracle, key, name):
     assert float(type(half).from_config(half.get_config())(rows)) == pytest.approx(value / 2)
 
 
-@pytest.mark.parametrize("key", ["contrastive_snr", "triplet_l1_swap"])
+@pytest.mark.parametrize("key", ["contrastive_l3_squared", "contrastive_snr", "triplet_l1_swap"])
 def test_distances_compile(oracle, key):
     case, start = oracle("loss_arguments"), NAMES.index("coincident")
     rows = slice(12 * start, 12 * start + 12)

@@ -15,6 +15,7 @@ from gsp_tf.losses import (
     LabelSmoothing,
     Miner,
     NormalizedSoftmaxLoss,
+    PNLoss,
     PotentialFieldLoss,
     SimilarityMixup,
     VICRegLoss,
@@ -388,6 +389,42 @@ def test_equals_the_definition_with_label_vectors(name, relation, threshold):
     assert expected > 0
     labels = tags if threshold is None else tags.astype("int64")
     assert float(loss(labels, case.x)) == pytest.approx(expected, rel=1e-6)
+
+
+# Not of those: the negatives of a reference, its place in its class, or its rank would be others.
+@pytest.mark.parametrize(
+    "make",
+    [
+        EVERY_PAIR_LOSS[name]
+        for name in DEFINITIONS
+        if name not in ("lifted_structure", "n_pairs", "surrogate_precision")
+    ],
+)
+def test_a_reference_of_weight_k_counts_like_k_references(make):
+    case = random_case("references", 7, 9, 3, True, seed=0)
+    counts = np.array([0, 1, 2, 3, 1, 2, 1, 4, 1])
+    weighted = make(miner=GivenWeights(counts, counts)).pairwise(
+        case.labels, case.x, case.reference_labels, case.y
+    )
+    repeated = make().pairwise(
+        case.labels, case.x, np.repeat(case.reference_labels, counts), np.repeat(case.y, counts, 0)
+    )
+    assert float(weighted) == pytest.approx(float(repeated), rel=1e-9)
+    assert repeated > 0
+
+
+@pytest.mark.parametrize("positive", ["hard", "easy"])
+def test_pn_with_squared_distances(positive):
+    case, terms = random_case("batch", 7, 7, 3, True, seed=3), []
+    distances = case.d**2
+    for d, p, n in zip(distances, case.positives > 0, case.negatives > 0, strict=True):
+        if p.any() and n.any():
+            j = max(np.flatnonzero(p), key=lambda j: d[j] if positive == "hard" else -d[j])
+            beyond = [k for k in np.flatnonzero(n) if d[k] > d[p].max()]
+            k = min(beyond, key=lambda k: d[k]) if beyond else np.argmax(np.where(n, d, -1))
+            terms.append((max(0, 0.5 + d[j] - min(d[k], distances[j, k])), 1))
+    value = PNLoss(0.5, positive, distance="squared_euclidean")(case.labels, case.x)
+    assert float(value) == pytest.approx(mean(terms), rel=1e-9) and mean(terms) > 0
 
 
 @pytest.mark.parametrize("min_value", [-2.0, -0.5])  # many triplets are beyond -0.5 to 0.5

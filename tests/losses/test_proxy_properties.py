@@ -84,8 +84,8 @@ def test_gradients_equal_differences(name):
         assert (there - back) / 2 == pytest.approx(expected, rel=1e-5, abs=1e-13)
 
 
-# XLA also compiles memories, samples of classes and triplets, in the tests of these.
-ALWAYS_IN_XLA = ["arc_face"]
+# One loss of each kind of computation; the others are made of their parts.
+ALWAYS_IN_XLA = ["arc_face", "class_margin", "levels"]
 graph_and_xla = pytest.mark.parametrize(
     ("name", "mode"),
     [(name, "graph") for name in LAYERS]

@@ -20,7 +20,8 @@ import records  # noqa: E402
 import sweeps  # noqa: E402
 from jsonargparse import auto_cli  # noqa: E402
 
-HELPERS = ("ladder", "pictures", "records", "sweep", "sweeps")  # the ladder is a program of its own
+PROGRAMS = ("ladder", "program")
+HELPERS = (*PROGRAMS, "pictures", "records", "sweep", "sweeps")
 
 
 def names():

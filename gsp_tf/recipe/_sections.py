@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field, fields
 from functools import cache
 from numbers import Number
@@ -27,7 +28,6 @@ from gsp_tf._numbers import (
     checked,
 )
 from gsp_tf._refusals import described
-from gsp_tf._typing import PathLike
 
 
 def similar_or_all(name, known):
@@ -224,7 +224,7 @@ class DataRecipe(Section, path="data"):
     min_images_per_class: Count = 2
 
     @classmethod
-    def of_photographs(cls, path: PathLike, **fields: Any) -> Self:
+    def of_photographs(cls, path: str | os.PathLike, **fields: Any) -> Self:
         """How the photographs in a folder, or those that a .csv file lists, are read."""
         is_manifest = Path(path).suffix.lower() == ".csv" and not Path(path).is_dir()
         name = "manifest" if is_manifest else "folder"

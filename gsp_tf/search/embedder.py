@@ -19,7 +19,6 @@ from gsp_tf.data import (
     check_image,
     decode_image,
     decode_jpeg_window,
-    evaluation_image,
     is_upright_jpeg,
     read_image,
 )
@@ -285,6 +284,8 @@ class RunModel:
         """Prepared images; a pipeline would take longer to build than one image to prepare."""
         if len(images) > 1:
             return runs.evaluation_batches(self.recipe, images)
+        from gsp_tf.data import evaluation_image  # the pipelines import TensorFlow
+
         size, resize = self.recipe.data.image_size, self.recipe.data.resize
         return [(evaluation_image(images, 0, size, resize)[None], images.labels)]
 

@@ -33,8 +33,7 @@ def library(seed):
     import tensorflow as tf
 
     from gsp_tf.recipe import load_recipe
-    from gsp_tf.runs import build_learner, load_splits
-    from gsp_tf.runs.model import adapt_prototypes
+    from gsp_tf.runs import build_learner, features_model, load_splits
 
     methods = HERE / "methods/cifar_collage"
     files = [HERE / "benchmarks/cifar_collage.yaml", HERE / "evidence/collage.yaml"]
@@ -78,8 +77,11 @@ def library(seed):
             kernel = embedder.get_layer("embedding").get_weights()
         embedder.get_layer("embedding").set_weights(kernel)
         if name == "gsp":
-            adapting = zip(images[STEPS:].astype("float32"), labels[STEPS:], strict=True)
-            adapt_prototypes(embedder, adapting)
+            features, pooling = features_model(embedder)
+            before = features.get_weights()  # with the averages of batch normalisation
+            batches = images[STEPS:].astype("float32")
+            pooling.adapt(features(batch, training=True) for batch in batches)
+            features.set_weights(before)
         start = {variable.path: variable.numpy() for variable in embedder.variables}
         np.savez(folder / f"{name}_start.npz", **start)
         losses = []

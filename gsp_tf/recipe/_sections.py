@@ -225,7 +225,25 @@ class DataRecipe(Section, path="data"):
 
     @classmethod
     def of_photographs(cls, path: str | os.PathLike, **fields: Any) -> Self:
-        """How the photographs in a folder, or those that a .csv file lists, are read."""
+        """How photographs are read from a folder, or by a .csv file that lists them.
+
+        Args:
+            path: folder with one folder of photographs per class, or .csv file with the columns
+                path, label and, if there is one, split.
+            fields: other fields.
+
+        Returns:
+            the section, by which unreadable files are left out.
+
+        Raises:
+            ValueError: if a field is not accepted.
+
+        Example:
+            >>> DataRecipe.of_photographs("photos.csv").name
+            'manifest'
+            >>> DataRecipe.of_photographs("photos").name
+            'folder'
+        """
         is_manifest = Path(path).suffix.lower() == ".csv" and not Path(path).is_dir()
         name = "manifest" if is_manifest else "folder"
         return cls(name, path=str(path), skip_unreadable=True, **fields)

@@ -15,7 +15,6 @@ from gsp_tf._typing import PathLike
 from gsp_tf.data import FileImages, image_size
 from gsp_tf.recipe import (
     BackboneRecipe,
-    CanvasRecipe,
     ClassRecipe,
     DataRecipe,
     EmbeddingRecipe,
@@ -250,7 +249,12 @@ def choices_text(recipe: Recipe, images: FileImages | dict[str, FileImages]) -> 
     )
     classes = f"divided as protocol {recipe.protocol.name} says"
     if recipe.protocol.name == "fractions":
-        alone = replace(data, unlabelled=None, canvas=CanvasRecipe())
+        alone = DataRecipe(
+            data.name,
+            data.path,
+            split_fractions=data.split_fractions,
+            split_seed=data.split_seed,
+        )
         parts = load_splits(Recipe(data=alone), images)[:3]
         classes = "{} train, {} choose the best model, {} test it unseen".format(
             *(len(part.class_names) for part in parts)

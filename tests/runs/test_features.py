@@ -6,7 +6,7 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
-from digit_runs import eagerly
+from digit_runs import eagerly, interrupted_in
 from keras.ops import convert_to_numpy
 
 from gsp_tf import data
@@ -82,6 +82,24 @@ def test_training_from_features_equals_images(
     from_pixels, from_maps = embeddings(whole)
     np.testing.assert_allclose(from_pixels, from_maps, atol=2e-3)
     assert whole.folder.metrics()["test"]["num_queries"] == 60
+
+
+def test_a_stopped_run_continues_as_if_it_had_not_been(
+    whole, recipes, tmp_path, monkeypatch, without_tracing
+):
+    monkeypatch.setattr(Run, "evaluate", lambda self: None)
+
+    with interrupted_in(1):
+        stopped = Run(tmp_path / "stopped", recipes[1]).train()
+    assert stopped.status == "interrupted" and stopped.folder.metrics()["epochs"] == 1
+    monkeypatch.setattr(_inputs, "inference", lambda network: None)  # nothing is computed again
+    resumed = Run(stopped.folder.path).resume()
+    assert resumed.status == "finished"
+    for name, values in whole.folder.history().items():
+        np.testing.assert_allclose(resumed.folder.history()[name], values, rtol=1e-3)
+    ours, theirs = (run.folder.learner().get_weights() for run in (resumed, whole))
+    for our, their in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(our, their, atol=1e-3)
 
 
 def test_a_run_by_ccp_keeps_its_problems(whole):

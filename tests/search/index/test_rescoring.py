@@ -14,10 +14,7 @@ RESCORED = [("sq8", "vectors"), ("hnsw_sq8", "vectors"), ("ivf_sq8", "vectors")]
 RESCORED += [("ivf_pq", "sq8"), ("ivf_pq", "vectors")]
 
 
-COUNT = 1200
-
-
-def clustered(count=COUNT, dim=32, noise=0.35, seed=0):
+def clustered(count=3000, dim=32, noise=0.35, seed=0):
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((count // 50, dim))
     vectors = centres[rng.integers(0, len(centres), count)] + noise * rng.normal(size=(count, dim))
@@ -30,7 +27,7 @@ QUERIES = clustered(60, seed=0) + np.float32(0.05)
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    return write_embeddings(tmp_path_factory.mktemp("e") / "e", VECTORS, shard_size=500)
+    return write_embeddings(tmp_path_factory.mktemp("e") / "e", VECTORS, shard_size=1000)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +49,7 @@ def recall(index, vectors, queries):
 
 def test_rescoring_finds_what_codes_lose(rescored):
     shares = {pair: recall(Index(path), VECTORS, VECTORS[:200]) for pair, path in rescored.items()}
-    assert shares["ivf_pq", None] < shares["ivf_pq", "sq8"] - 0.15
+    assert shares["ivf_pq", None] < 0.8
     assert shares["ivf_pq", "sq8"] > 0.93 and shares["ivf_pq", "vectors"] > 0.97
     assert min(shares[kind, "vectors"] for kind in ("sq8", "ivf_sq8", "hnsw_sq8")) > 0.97
     measured = {pair: Index(path).metadata.recall.share for pair, path in rescored.items()}
@@ -78,13 +75,13 @@ def test_a_rescored_index_grows_and_shrinks(rescored, tmp_path, pair):
     names = [f"/new/{row}.png" for row in range(80)]
     change_index(index, write_embeddings(tmp_path / "more", more, names))
     change_index(index, delete=["/000.png", "/new/3.png"])
-    vectors, rows = np.concatenate([VECTORS, more]), np.array([0, 1, COUNT + 3, COUNT + 4])
+    vectors = np.concatenate([VECTORS, more])
     for opened in (index, Index(index.path), Index(index.path, mapped=True)):
-        assert len(opened) == COUNT + 78 and len(opened.metadata.segments) == 2
-        ids, distances = opened.search(vectors[rows], 5)
-        assert not np.isin(ids, rows[[0, 2]]).any()
-        assert ids[1, 0] == rows[1] and ids[3, 0] == rows[3]
-        expected = np.linalg.norm(vectors[ids] - vectors[rows, None], axis=2)
+        assert len(opened) == 3078 and len(opened.metadata.segments) == 2
+        ids, distances = opened.search(vectors[[0, 1, 3003, 3004]], 5)
+        assert not np.isin(ids, [0, 3003]).any()
+        assert ids[1, 0] == 1 and ids[3, 0] == 3004
+        expected = np.linalg.norm(vectors[ids] - vectors[[0, 1, 3003, 3004], None], axis=2)
         np.testing.assert_allclose(distances, expected, atol=1e-5 if pair[1] == "vectors" else 0.05)
     assert verify_index(index.path) == index.metadata
 
@@ -117,7 +114,7 @@ def test_prefixes_are_searched_normalised(source, tmp_path):
     np.testing.assert_allclose(distances, expected, atol=1e-5)
     np.testing.assert_array_equal(index.search(cut[:20], 5)[0], ids)
     change_index(index, write_embeddings(tmp_path / "more", VECTORS[:1] * 3, ["/x.png"]))
-    assert set(index.search(VECTORS[:1], 2)[0][0]) == {0, COUNT}
+    assert set(index.search(VECTORS[:1], 2)[0][0]) == {0, 3000}
     with pytest.raises(ValueError, match="is of dimension 8; received embeddings of dimension 9"):
         index.search(VECTORS[:, :9], 1)
     assert Index(index.path).metadata.embedding_dim == 32

@@ -12,6 +12,13 @@ from keras import ops
 from gsp_tf._backend import is_traced
 
 
+def register(face: dict[str, Any]) -> None:
+    """Lets Keras find the classes with arguments that a package imports by name in saved files."""
+    for value in list(face.values()):
+        if isinstance(value, type) and hasattr(value, "get_config"):
+            keras.saving.register_keras_serializable("gsp_tf")(value)
+
+
 def constructor_config(instance: Any, **others: Any) -> dict[str, Any]:
     """The constructor's arguments: those of `others`, and the attributes of the same name."""
     return {
@@ -57,20 +64,6 @@ MOVED = {
 """Former arguments of losses: their default, and what takes their place, in Python and YAML."""
 
 
-def restored(cls: type, config: dict[str, Any]) -> dict[str, Any]:
-    """Restores the arguments of a loss of a class from a config."""
-    moved = (MOVED.keys() & config.keys()) - parameters_of(cls).keys()
-    for name in moved:
-        default, now, _ = MOVED[name]
-        if config[name] != default:
-            raise ValueError(
-                f"The loss was saved with {name}={config[name]!r}, which is {now} now: make the "
-                "loss again, and load the weights alone."
-            )
-    kept = {name: value for name, value in config.items() if name not in moved}
-    return {name: _restored(value) for name, value in kept.items()}
-
-
 def _restored(value):
     if isinstance(value, list):
         return [*map(_restored, value)]
@@ -101,8 +94,16 @@ class Guarded:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Guarded":
-        """An object of the arguments in `get_config`."""
-        return cls(**config)
+        """An object of the arguments in `get_config`, without former ones at their default."""
+        moved = (MOVED.keys() & config.keys()) - parameters_of(cls).keys()
+        for name in moved:
+            default, now, _ = MOVED[name]
+            if config[name] != default:
+                raise ValueError(
+                    f"The loss was saved with {name}={config[name]!r}, which is {now} now: make "
+                    "the loss again, and load the weights alone."
+                )
+        return cls(**{name: _restored(config[name]) for name in config if name not in moved})
 
     def keep_if_traced(self, tensor: Any) -> None:
         """From a trace with this tensor on, refuse to change the arguments, those within too."""

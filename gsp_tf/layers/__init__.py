@@ -6,6 +6,7 @@ of a set leaves features out: they have weight 0 and get no gradient. Any other 
 that is not an integer of at least 1, raises a ValueError.
 """
 
+from gsp_tf._config import register
 from gsp_tf.layers._frozen_network import FrozenNetwork
 from gsp_tf.layers.batch_losses import add_batch_loss, collected_batch_losses
 from gsp_tf.layers.coded_residual import (
@@ -45,6 +46,8 @@ from gsp_tf.layers.pooling.smk import SMKPooling
 from gsp_tf.layers.pooling.solar import SolarPooling
 from gsp_tf.layers.pooling.weldon import WeldonPooling
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
+
+register(globals())
 
 __all__ = [
     "AttentiveGrouping",

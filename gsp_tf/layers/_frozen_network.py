@@ -5,7 +5,6 @@ from typing import Any
 import keras
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class FrozenNetwork(keras.layers.Layer):
     """A network with one output as a layer, in inference mode even in training; it never trains."""
 

@@ -23,7 +23,6 @@ from gsp_tf.ops import prototype_diversity, similarity_consistency
 _LARGEST = 1e30
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class CodedResidualTransform(LocalFeatureLayer):
     """Embeds how the local features differ from each of several learned prototypes.
 
@@ -205,7 +204,6 @@ class CodedResidualTransform(LocalFeatureLayer):
         return None
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class CodedResidualBranches(LocalFeatureLayer):
     """Two coded residual transforms of one feature map, trained to agree on similarities.
 
@@ -352,7 +350,6 @@ class CodedResidualBranches(LocalFeatureLayer):
         return None, None
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class DenseBranches(keras.layers.Layer):
     """Two dense layers on one feature, trained to agree on similarities.
 

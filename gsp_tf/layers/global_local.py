@@ -20,7 +20,6 @@ _HEADS = {
 }
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class GlobalLocalEmbedding(LocalFeatureLayer):
     """Embedding with one half for the whole image and one half for its parts.
 

@@ -125,7 +125,6 @@ def _glorot_for_each_group(shape, dtype=None):
     )
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class AttentiveGrouping(_Grouping):
     """Attention pooling with one learned query for each group.
 
@@ -209,7 +208,6 @@ class _HiddenGrouping(_Grouping):
         self.hidden_dim = hidden_dim
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class GateGrouping(_HiddenGrouping):
     """Global average pooling of features that each group multiplies by its own gates.
 
@@ -284,7 +282,6 @@ class GateGrouping(_HiddenGrouping):
         return ops.cast(self.group_kernels, dtype)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class ChannelGrouping(_HiddenGrouping):
     """Global average pooling in which each group weighs the channels by squeeze and excitation.
 
@@ -341,7 +338,6 @@ class ChannelGrouping(_HiddenGrouping):
         return ops.sigmoid(ops.einsum("bgh,ghc->bgc", squeezed, excite))
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class LinearGrouping(_Grouping):
     """Global average pooling and one linear map per group: `V_g mean_j x_j`.
 

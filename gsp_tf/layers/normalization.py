@@ -25,7 +25,6 @@ class _VectorNormalization(keras.layers.Layer):
         return input_shape
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class LipschitzNormalization(_VectorNormalization):
     """Pulls vectors into the unit ball: `u / max(1, ||u||)`.
 
@@ -43,7 +42,6 @@ class LipschitzNormalization(_VectorNormalization):
     normalize = staticmethod(lipschitz_normalize)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class L2Normalization(_VectorNormalization):
     """Scales vectors to unit length: `u / ||u||`, zero for a zero vector.
 
@@ -61,7 +59,6 @@ class L2Normalization(_VectorNormalization):
     normalize = staticmethod(l2_normalize)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class PixelNormalization(keras.layers.Layer):
     """Centres and scales pixels by channel: `(pixel - mean) / std`, in float32.
 
@@ -106,7 +103,6 @@ class PixelNormalization(keras.layers.Layer):
         return {**super().get_config(), **constructor_config(self)}
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class FrozenBatchNormalization(keras.layers.BatchNormalization):
     """Batch normalisation by its moving statistics, even in training, with nothing to train.
 

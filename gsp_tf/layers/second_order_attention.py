@@ -24,7 +24,6 @@ from gsp_tf.layers._local_features import (
 )
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SecondOrderAttention(LocalFeatureLayer):
     """Adds to every local feature information from the features that correlate with it.
 

@@ -1,5 +1,6 @@
 """Losses of deep metric learning: `loss(labels, embeddings) -> scalar`."""
 
+from gsp_tf._config import register
 from gsp_tf.losses._layer import seeds_of
 from gsp_tf.losses._log_sums import log1p_sum_exp, log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss, is_pair_loss
@@ -103,6 +104,8 @@ from gsp_tf.losses.virtual_class import VirtualClass
 from gsp_tf.losses.weighted_sum import WeightedSumLoss
 from gsp_tf.losses.zero_shot import ZeroShotLoss
 from gsp_tf.ops import prototype_diversity, similarity_consistency
+
+register(globals())
 
 __all__ = [
     "AdaFaceLoss",

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from gsp_tf._arguments import check_sizes
-from gsp_tf._config import Guarded, constructor_config, restored
+from gsp_tf._config import Guarded, constructor_config
 from gsp_tf._keras import layers_within
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_inputs, nan_unless
@@ -148,10 +148,6 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
 
     def get_config(self):
         return {**keras.layers.Layer.get_config(self), **constructor_config(self)}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**restored(cls, config))
 
 
 def seeds_of(losses: Iterable[keras.losses.Loss]) -> list[keras.random.SeedGenerator]:

@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from gsp_tf._arguments import check_relation
-from gsp_tf._config import Guarded, restored
+from gsp_tf._config import Guarded
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Relation, Tensor
 from gsp_tf.losses._inputs import as_float_tensor, check_inputs, nan_unless
@@ -229,10 +229,6 @@ class PairLoss(Guarded, keras.losses.Loss):
     def pairs_loss(self, pairs: Pairs) -> Tensor:
         """Loss of the pairs as they are weighted: a scalar, unless the reduction is "none"."""
         return self.reducer(self.terms(pairs), pairs.anchor_labels)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "PairLoss":
-        return cls(**restored(cls, config))
 
     def terms(self, pairs: Pairs) -> Terms:
         """Terms of the loss, and their weights, for each kind that is reduced by itself.

@@ -13,7 +13,6 @@ from gsp_tf.losses.reduction import Reduction, ReductionName
 _NEAR = 1e-3
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class AdaFaceLoss(ProxyLayer):
     """Normalised softmax with a margin that depends on the norm of the embedding.
 
@@ -33,8 +32,7 @@ class AdaFaceLoss(ProxyLayer):
         scale: s > 0.
         momentum: share of the batch in μ and σ, in 0 to 1; the rest is the last value. 0.01 is the
             default of the authors' program.
-        reduction: as in `ProxyLoss`.
-        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
+        reduction, kwargs: as in `ProxyLoss`.
 
     Weights: `proxies (num_classes, D)`, one per class; not trained, the scalars `norm_mean` and
     `norm_deviation`, μ and σ, which start at 20 and 100.

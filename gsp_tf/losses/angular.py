@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
 from gsp_tf._backend import custom_gradient, segment_sum, softplus
@@ -14,7 +13,6 @@ from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses._rows import fold_marked
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class AngularLoss(PairLoss):
     """Bounds the angle at the negative in a triangle with a positive pair.

@@ -2,7 +2,6 @@
 
 from typing import Any, Literal
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_choice, check_positive
@@ -14,7 +13,6 @@ from gsp_tf.ops import l2_normalize
 Source = Literal["batch_proxies", "all_proxies", "samples"]
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class AntiCollapseLoss(ProxyWrapper):
     """Adds to a proxy loss a term that falls as proxies or samples fill the space.
 

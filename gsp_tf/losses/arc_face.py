@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_positive
@@ -14,7 +13,6 @@ from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
 from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class ArcFaceLoss(SoftmaxProxyLoss):
     """Normalised softmax in which the own class must lead by an angular margin.
 
@@ -27,8 +25,7 @@ class ArcFaceLoss(SoftmaxProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin_degrees: m, in degrees, 0 to 180.
         scale: s > 0.
-        reduction: as in `ProxyLoss`.
-        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
+        reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 

@@ -10,7 +10,6 @@ from gsp_tf._typing import Tensor
 from gsp_tf.losses._views import TwoViewLoss
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class BarlowTwinsLoss(TwoViewLoss):
     """Makes the correlation of the dimensions of two views the identity matrix.
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
 from gsp_tf._backend import softplus
@@ -11,7 +10,6 @@ from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class BinomialDevianceLoss(PairLoss):
     """Logistic regression of "same class" on the similarity of a pair.

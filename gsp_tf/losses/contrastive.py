@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
 from gsp_tf.losses._pair_loss import PairLoss
@@ -10,7 +9,6 @@ from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class ContrastiveLoss(PairLoss):
     """Pulls positives within one margin and pushes negatives beyond another (C2).

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_positive
@@ -11,7 +10,6 @@ from gsp_tf.losses._proxy import SoftmaxProxyLoss, own_class_mask
 from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class CosFaceLoss(SoftmaxProxyLoss):
     """Normalised softmax in which the own class must lead by a cosine margin.
 
@@ -22,8 +20,7 @@ class CosFaceLoss(SoftmaxProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m, a cosine.
         scale: s > 0.
-        reduction: as in `ProxyLoss`.
-        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
+        reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 

@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs, Terms
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class CosineContrastiveLoss(PairLoss):
     """Pulls positives together and pushes negatives below a cosine similarity (C1).

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_at_least, check_sizes
@@ -14,7 +13,6 @@ from gsp_tf.ops import l2_normalize
 _BLOCK = 4096
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class CrossBatchMemory(PairWrapper):
     """Pair loss between a batch and the embeddings of the last batches (XBM).
 

@@ -56,7 +56,6 @@ class Distance(Guarded):
         return True
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class Euclidean(Distance):
     """`‖x - y‖`, with finite gradients.
 
@@ -69,7 +68,6 @@ class Euclidean(Distance):
         return pairwise_distances(x, y, where=where)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SquaredEuclidean(Distance):
     """`‖x - y‖²`.
 
@@ -82,7 +80,6 @@ class SquaredEuclidean(Distance):
         return pairwise_distances(x, y, squared=True, where=where)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class Cosine(Distance):
     """1 minus the cosine similarity, 0 within its rounding error; also called "angular".
 
@@ -98,7 +95,6 @@ class Cosine(Distance):
         return ops.where(distances <= relative_rounding(x), 0.0, distances)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class DotProduct(Distance):
     """1 minus the inner product.
 
@@ -111,7 +107,6 @@ class DotProduct(Distance):
         return 1.0 - ops.matmul(x, ops.transpose(y))
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class LpDistance(Distance):
     """`(Σ_k |x_k - y_k|^p)^(power / p)`, with zero gradient at coincident points.
@@ -196,7 +191,6 @@ def check_powers(p: float, power: float) -> None:
         )
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SignalToNoise(Distance):
     """`var(y - x) / var(x)`: the variance of the difference over that of the anchor x.
 

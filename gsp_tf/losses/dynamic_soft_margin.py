@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_share, check_sizes
@@ -13,7 +12,6 @@ from gsp_tf.losses.histogram import triangular_histograms
 from gsp_tf.ops import l2_normalize
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class DynamicSoftMarginLoss(LossLayer):
     """Triplet loss without a margin, which weighs each triplet by its rank among recent ones.
 

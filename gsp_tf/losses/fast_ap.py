@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_sizes
@@ -10,7 +9,6 @@ from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs, Terms
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class FastAPLoss(PairLoss):
     """One minus the average precision of each anchor's ranking, from soft histograms.

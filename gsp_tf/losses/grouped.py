@@ -15,7 +15,6 @@ from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.ops import l2_normalize
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class GroupDiversityLoss(Guarded, keras.losses.Loss):
     """Pushes the group embeddings of an image apart.
 
@@ -76,7 +75,6 @@ class GroupDiversityLoss(Guarded, keras.losses.Loss):
         return ops.mean(ops.sum(pairs * terms, axis=(1, 2))) / num_pairs
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class GroupedLoss(LossLayer):
     """Mean of a loss over the groups of an embedding, plus the diversity of the groups.
 

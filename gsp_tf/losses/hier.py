@@ -14,7 +14,6 @@ from gsp_tf.losses.reduction import weighted_mean
 from gsp_tf.ops import l2_normalize, pairwise_distances
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class HIERLoss(LossLayer):
     """Arranges samples under learned proxies, the nodes of a hierarchy that no label tells.
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_sizes
@@ -12,7 +11,6 @@ from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class HistogramLoss(PairLoss):
     """Probability that a negative pair is more similar than a positive pair.

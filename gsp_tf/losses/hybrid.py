@@ -3,8 +3,6 @@
 import operator
 from typing import Any
 
-import keras
-
 from gsp_tf._arguments import check_at_least
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._layer import LossLayer
@@ -12,7 +10,6 @@ from gsp_tf.losses.multi_similarity import MultiSimilarityLoss
 from gsp_tf.losses.proxy_anchor import ProxyAnchorLoss
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class HybridLoss(LossLayer):
     """Multi-similarity among the samples plus Proxy-Anchor between samples and classes.
 

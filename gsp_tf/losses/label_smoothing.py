@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -12,7 +11,6 @@ from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import ProxyLoss, SoftmaxWrapper, cross_entropies
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class LabelSmoothing(SoftmaxWrapper):
     """Cross-entropy with a share of the target spread over the classes of the own super-class.
 

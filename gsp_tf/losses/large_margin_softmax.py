@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_positive, check_sizes
@@ -12,7 +11,6 @@ from gsp_tf.losses._proxy import ProxyLayer, cross_entropies, own_class_mask
 from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class LargeMarginSoftmaxLoss(ProxyLayer):
     """Softmax in which the angle to the own class counts m times (L-Softmax).
 
@@ -24,8 +22,7 @@ class LargeMarginSoftmaxLoss(ProxyLayer):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m, a whole number of at least 1.
         scale: s > 0.
-        reduction: as in `ProxyLoss`.
-        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
+        reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, the w, one per class.
 

@@ -13,7 +13,6 @@ from gsp_tf.losses._proxy import own_class_mask
 from gsp_tf.ops import l2_normalize
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class ManifoldLoss(LossLayer):
     """Compares samples and learned proxies by random walks over all of them.
 

@@ -18,7 +18,6 @@ from gsp_tf.losses.reduction import Reduction, ReductionName
 from gsp_tf.ops import l2_normalize
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class MarginLoss(PairLoss):
     """Keeps positives below and negatives above a boundary.
@@ -73,7 +72,6 @@ class MarginLoss(PairLoss):
         return kinds
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class ClassMarginLoss(LossLayer):
     """Margin-based loss with a learned boundary β_y per class.
 

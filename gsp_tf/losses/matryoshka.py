@@ -14,7 +14,6 @@ from gsp_tf.losses._pair_loss import PairLoss, is_pair_loss
 from gsp_tf.losses._pairs import Pairs
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class MatryoshkaLoss(LossLayer):
     """Weighted sum of a loss over prefixes of the embedding, so that each can be used by itself.
 

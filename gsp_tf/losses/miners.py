@@ -89,7 +89,6 @@ class TripletMiner(Miner):
         raise NotImplementedError
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class DistanceWeightedMiner(Miner):
     """Draws negatives evenly over their distances, one per positive pair.
@@ -170,7 +169,6 @@ class DistanceWeightedMiner(Miner):
         return weights / ops.where(total > 0, total, 1.0)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class HardNegativeMiner(Miner):
     """Keeps, for each anchor, as many of its nearest negatives as it has positives.
@@ -203,7 +201,6 @@ class HardNegativeMiner(Miner):
         return pairs.positives, ops.where(num_nearer < num_kept, pairs.negatives, 0.0)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class MultiSimilarityMiner(Miner):
     """Keeps negatives nearer than the farthest positive and positives beyond the nearest negative.
@@ -238,7 +235,6 @@ class MultiSimilarityMiner(Miner):
         )
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class NHardMiner(Miner):
     """Keeps, for each anchor, its farthest positives and its nearest negatives, by their ranks.
@@ -293,7 +289,6 @@ def _ranked(values, weights, ranks):
     return counted * ops.relu(kept) / ops.maximum(until - before, 1.0)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SemiHardNegativeMiner(Miner):
     """Counts a negative once for each positive pair in which it is the semi-hard negative.
 
@@ -317,7 +312,6 @@ class SemiHardNegativeMiner(Miner):
         return pairs.positives, weight_at(pairs.distances, is_negative, chosen, pairs.positives)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class BatchEasyHardMiner(Miner):
     """Keeps one positive and one negative of each anchor, or all, as two strategies say.
@@ -393,7 +387,6 @@ class BatchEasyHardMiner(Miner):
         return _of_complete_anchors(positives, negatives)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class BatchHardMiner(Miner):
     """Keeps the farthest positive and the nearest negative of each anchor that has both.
 
@@ -414,7 +407,6 @@ class BatchHardMiner(Miner):
         return BatchEasyHardMiner("hard", "hard")(pairs)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class HDCMiner(Miner):
     """Keeps a share of the positives, the farthest, and of the negatives, the nearest.
@@ -469,7 +461,6 @@ class HDCMiner(Miner):
         return first + equal * left / ops.maximum(ops.sum(equal), 1.0)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class PairMarginMiner(Miner):
     """Keeps positives beyond one distance and negatives within another.
@@ -499,7 +490,6 @@ class PairMarginMiner(Miner):
         )
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class UniformHistogramMiner(Miner):
     """Weighs pairs so that all distances count alike, however many pairs have them.
@@ -586,7 +576,6 @@ def _distance_of(distances, weights):
     return ops.max(ops.where(weights > 0, distances, -math.inf), axis=1, keepdims=True)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class AngularMiner(TripletMiner):
     """Keeps the triplets whose negative sees the positive pair under a wide angle.
@@ -631,7 +620,6 @@ class AngularMiner(TripletMiner):
         return is_wide
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class TripletMarginMiner(TripletMiner):
     """Keeps the triplets that violate a margin, or do not.

@@ -14,7 +14,6 @@ from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.ops import pairwise_distances
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class MultiLevelDistanceRegularization(PairWrapper):
     """Pair loss plus a pull of all distances of the batch to a few learned levels (MLDR).
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import keras
-
 from gsp_tf._arguments import check_positive
 from gsp_tf.losses._log_sums import log1p_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
@@ -11,7 +9,6 @@ from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class MultiSimilarityLoss(PairLoss):
     """Weighs every pair by its similarity and by those of its anchor's other pairs (MS).

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
 from gsp_tf._backend import argmax
@@ -15,7 +14,6 @@ from gsp_tf.losses._rows import first_equals
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class NPairsLoss(PairLoss):
     """Cross-entropy of one positive of each class among the positives of all classes.

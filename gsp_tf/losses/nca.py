@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import keras
-
 from gsp_tf._arguments import check_positive
 from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs, Terms
@@ -11,7 +9,6 @@ from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.soft_nearest_neighbor import neighbor_terms
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class NCALoss(PairLoss):
     """Log-likelihood of drawing a neighbour of one's own class by squared distance (NCA).

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import keras
-
 from gsp_tf._arguments import check_positive
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._proxy import SoftmaxProxyLoss
@@ -11,7 +9,6 @@ from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class NormalizedSoftmaxLoss(SoftmaxProxyLoss):
     """Cross-entropy of a sample's class under a softmax of cosine similarities to class proxies.
 
@@ -21,9 +18,7 @@ class NormalizedSoftmaxLoss(SoftmaxProxyLoss):
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         temperature: T > 0.
-        distance: as in `ProxyLoss`.
-        reduction: as in `ProxyLoss`.
-        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
+        distance, reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
@@ -10,7 +9,6 @@ from gsp_tf.losses._proxy import ProxyLoss, own_class_mask
 from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class P2SGradLoss(ProxyLoss):
     """Mean squared error between cosine similarities and the labels, 1 for the own class, else 0.
 
@@ -20,8 +18,7 @@ class P2SGradLoss(ProxyLoss):
 
     Args:
         num_classes: C, number of classes; labels are 0 to num_classes - 1.
-        reduction: as in `ProxyLoss`.
-        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
+        reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 

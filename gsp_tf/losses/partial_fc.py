@@ -12,7 +12,6 @@ from gsp_tf.losses._proxy import ProxyLoss, SoftmaxWrapper
 from gsp_tf.losses._rows import first_equals
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class PartialFC(SoftmaxWrapper):
     """Softmax over the classes of the batch and a random sample of the other classes.
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_choice
@@ -16,7 +15,6 @@ Positive = Literal["hard", "easy"]
 Negative = Literal["hard", "semi_hard", "easy"]
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class PNLoss(PairLoss):
     """One triplet per anchor, whose negative must be far from the anchor and from the positive.

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_choice, check_positive
@@ -14,7 +13,6 @@ from gsp_tf.losses._rows import soft_counts_above
 Variant = Literal["O", "Iu", "Ib", "Ds", "Dq"]
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class PNPLoss(PairLoss):
     """Mean penalty of the number of negatives that rank before each positive of an anchor.

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_positive, check_sizes
@@ -13,7 +12,6 @@ from gsp_tf.ops import l2_normalize
 _NEAREST = 1e-2
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class PotentialFieldLoss(ProxyLayer):
     """Energy of samples and proxies that attract their class and repel others, near ones most.
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_positive
@@ -12,7 +11,6 @@ from gsp_tf.losses._proxy import ProxyLoss, own_class_mask
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class ProxyAnchorLoss(ProxyLoss):
     """Multi-similarity of each class proxy with the samples of a batch.
 
@@ -24,8 +22,7 @@ class ProxyAnchorLoss(ProxyLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: δ, a similarity.
         alpha: α > 0, scale of the similarities.
-        distance: as in `ProxyLoss`.
-        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
+        distance, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 

@@ -2,15 +2,12 @@
 
 from typing import Any
 
-import keras
-
 from gsp_tf._typing import Tensor
 from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.normalized_softmax import NormalizedSoftmaxLoss
 from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class ProxyNCALoss(NormalizedSoftmaxLoss):
     """Cross-entropy of a sample's class under a softmax of distances to class proxies (ProxyNCA++).
 
@@ -22,9 +19,7 @@ class ProxyNCALoss(NormalizedSoftmaxLoss):
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
         temperature: T > 0.
-        distance: as in `ProxyLoss`.
-        reduction: as in `ProxyLoss`.
-        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
+        distance, reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class.
 

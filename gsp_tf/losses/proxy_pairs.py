@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_at_least, check_sizes
@@ -12,7 +11,6 @@ from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.losses._proxy import ProxyLayer
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class ProxyPairsLoss(PairWrapper):
     """Pair loss with the samples as anchors and k learned proxies per class as references.
 

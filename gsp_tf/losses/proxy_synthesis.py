@@ -13,7 +13,6 @@ from gsp_tf.losses._rows import first_equals
 from gsp_tf.ops import l2_normalize
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class ProxySynthesis(ProxyWrapper):
     """Proxy loss with synthetic classes: mixtures of two samples and of their proxies.
 

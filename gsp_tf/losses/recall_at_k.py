@@ -14,7 +14,6 @@ from gsp_tf.losses._rows import soft_counts_above
 from gsp_tf.ops import l2_normalize
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class RecallAtKLoss(PairLoss):
     """One minus the recall among the first k of each anchor's ranking, for several k (RS@k).
@@ -74,7 +73,6 @@ class RecallAtKLoss(PairLoss):
         yield 1.0 - recall / len(self.recall_at), num_positives > 0
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SimilarityMixup(PairWrapper):
     """Pair loss of a batch with virtual samples, mixtures of two samples of a class (SiMix).
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_choice
@@ -14,7 +13,6 @@ from gsp_tf._typing import Tensor
 ReductionName = Literal["mean", "nonzero_mean", "sum", "mean_per_anchor", "none"]
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class Reduction(Guarded):
     """How the terms of a loss become one number; a loss takes it, or its name alone.

@@ -50,7 +50,6 @@ class RowRegularizer(Guarded, keras.regularizers.Regularizer):
         raise NotImplementedError
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class CenterInvariantRegularizer(RowRegularizer):
     """Keeps the squared norms of proxies near their mean.
 
@@ -70,7 +69,6 @@ class CenterInvariantRegularizer(RowRegularizer):
         return ops.square(squares - ops.mean(squares)) / 4.0
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class LpRegularizer(RowRegularizer):
     """Keeps embeddings or proxies short.
@@ -110,7 +108,6 @@ class LpRegularizer(RowRegularizer):
         return ops.where(is_zero, 0.0, ops.where(is_zero, 1.0, norms) ** self.power)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class RegularFaceRegularizer(RowRegularizer):
     """Turns each proxy away from the nearest other one.
 
@@ -134,7 +131,6 @@ class RegularFaceRegularizer(RowRegularizer):
         return ops.where(ops.cast(size, rows.dtype) > 1, nearest, 0.0)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False)
 class SparseCentersRegularizer(RowRegularizer):
     """Pulls the centres of a class together, so that those merge that are not needed.
@@ -170,7 +166,6 @@ class SparseCentersRegularizer(RowRegularizer):
         return ops.sum(pairwise_distances(centers), axis=(1, 2)) / (2.0 * k * (k - 1))
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class ZeroMeanRegularizer(RowRegularizer):
     """Keeps the mean component of each vector near 0, as signal-to-noise distances assume.
 

@@ -3,7 +3,6 @@
 import operator
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
@@ -11,7 +10,6 @@ from gsp_tf.losses._pair_loss import PairLoss, check_pair_loss
 from gsp_tf.losses._views import TwoViewLoss
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SelfSupervisedLoss(TwoViewLoss):
     """Any pair loss with the two views of an image as a class.
 

@@ -12,7 +12,6 @@ from gsp_tf.losses._inputs import label_tensor, nan_unless
 from gsp_tf.losses._layer import LossLayer, seeds_of
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SemiSupervisedLoss(LossLayer):
     """A loss over the images with a class, plus a weighted loss over two views of every image.
 

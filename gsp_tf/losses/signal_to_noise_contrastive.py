@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -10,7 +9,6 @@ from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.losses._pairs import Pairs, Terms
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class SignalToNoiseContrastiveLoss(PairLoss):
     """Contrastive loss whose distance is the variance of the difference over that of the anchor.

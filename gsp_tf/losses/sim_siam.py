@@ -11,7 +11,6 @@ from gsp_tf.losses._views import TwoViewLoss
 from gsp_tf.ops import l2_normalize
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SimSiamLoss(TwoViewLoss):
     """Predicts the embedding of one view from that of the other, which gets no gradient.
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_positive
@@ -11,7 +10,6 @@ from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses._rows import soft_counts_above
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class SmoothAPLoss(PairLoss):
     """One minus the average precision of each anchor's ranking, from sigmoids of differences.

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_at_least, check_positive, check_sizes
@@ -16,7 +15,6 @@ from gsp_tf.losses.reduction import Reduction, ReductionName
 from gsp_tf.losses.regularizers import SparseCentersRegularizer
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SoftTripleLoss(SoftmaxProxyLoss):
     """Cross-entropy over classes with several centres each, weighted towards the nearest centre.
 
@@ -33,9 +31,7 @@ class SoftTripleLoss(SoftmaxProxyLoss):
         gamma: γ > 0, temperature among the centres of a class.
         tau: τ >= 0, weight of the distances between the centres of a class.
         margin: δ, a similarity.
-        distance: as in `ProxyLoss`.
-        reduction: as in `ProxyLoss`.
-        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
+        distance, reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
@@ -10,7 +9,6 @@ from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._proxy import cross_entropies
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SoftmaxClassifier(LossLayer):
     """Mean cross-entropy of a linear softmax classifier, a loss layer for `MetricLearner`.
 

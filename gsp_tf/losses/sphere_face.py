@@ -1,11 +1,8 @@
 """SphereFace (Liu et al., CVPR 2017)."""
 
-import keras
-
 from gsp_tf.losses.large_margin_softmax import LargeMarginSoftmaxLoss
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SphereFaceLoss(LargeMarginSoftmaxLoss):
     """Large-margin softmax with proxies of unit length (A-Softmax).
 
@@ -17,8 +14,7 @@ class SphereFaceLoss(LargeMarginSoftmaxLoss):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m, a whole number of at least 1.
         scale: s > 0.
-        reduction: as in `ProxyLoss`.
-        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
+        reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class, normalised.
 

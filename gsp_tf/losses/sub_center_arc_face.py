@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_sizes
@@ -11,7 +10,6 @@ from gsp_tf.losses.arc_face import ArcFaceLoss
 from gsp_tf.losses.reduction import Reduction, ReductionName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SubCenterArcFaceLoss(ArcFaceLoss):
     """ArcFace with k centres per class, of which the nearest counts.
 
@@ -25,8 +23,7 @@ class SubCenterArcFaceLoss(ArcFaceLoss):
         margin_degrees: m, in degrees, 0 to 180.
         scale: s > 0.
         centers_per_class: k, number of centres per class.
-        reduction: as in `ProxyLoss`.
-        kwargs: regularisers as in `ProxyLoss`, and arguments of `keras.layers.Layer`.
+        reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
 

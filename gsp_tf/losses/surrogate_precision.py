@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_positive, check_sizes
@@ -12,7 +11,6 @@ from gsp_tf.losses._rows import soft_counts_above
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class SurrogatePrecisionLoss(PairLoss):
     """One minus the precision among the first k of each anchor's ranking, made smooth.

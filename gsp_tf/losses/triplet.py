@@ -15,7 +15,6 @@ from gsp_tf.losses.distances import Distance, DistanceName
 from gsp_tf.losses.miners import TripletMiner
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class TripletLoss(PairLoss):
     """Requires every positive to be nearer to the anchor than every negative, by a margin.

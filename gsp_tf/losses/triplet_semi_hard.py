@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
@@ -12,7 +11,6 @@ from gsp_tf.losses._rows import fold_marked
 from gsp_tf.losses.distances import Distance, DistanceName
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class TripletSemiHardLoss(PairLoss):
     """Triplet loss of every positive pair with the nearest negative beyond the positive.

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_positive
@@ -16,7 +15,6 @@ from gsp_tf.losses.nt_xent import terms_of_negatives
 from gsp_tf.losses.reduction import weighted_mean
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class TupletMarginLoss(PairLoss):
     """Compares every positive pair, given a slack angle, with all negatives of its anchor.
@@ -57,7 +55,6 @@ class TupletMarginLoss(PairLoss):
         yield terms_of_negatives(self.scale * moved, self.scale * cosines, pairs)
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 @dataclass(eq=False, repr=False)
 class IntraPairVarianceLoss(PairLoss):
     """Pulls the similarities of the positive pairs together, and those of the negative pairs.

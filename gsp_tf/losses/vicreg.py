@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_positive
@@ -12,7 +11,6 @@ from gsp_tf.losses._views import TwoViewLoss
 from gsp_tf.ops import l2_normalize
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class VICRegLoss(TwoViewLoss):
     """Pulls two views together and keeps the dimensions varied and uncorrelated.
 

@@ -1,6 +1,5 @@
 """Virtual class (Chen, Deng, Shen, NeurIPS 2018)."""
 
-import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
@@ -8,7 +7,6 @@ from gsp_tf.losses._proxy import ProxyWrapper
 from gsp_tf.ops import l2_normalize
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class VirtualClass(ProxyWrapper):
     """Proxy loss with one more class, which has the sample itself as its proxy.
 

@@ -8,7 +8,6 @@ import keras
 from gsp_tf.losses._layer import LossLayer, seeds_of
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class WeightedSumLoss(LossLayer):
     """Sum of losses of the same labels and embeddings, each times a weight.
 

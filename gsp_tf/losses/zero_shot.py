@@ -2,7 +2,6 @@
 
 from typing import Any, Literal
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_choice, check_positive, check_sizes
@@ -14,7 +13,6 @@ from gsp_tf.ops import ridge_regression
 _Reduction = Literal["mean", "sum_of_means"]
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class ZeroShotLoss(LossLayer):
     """Error of predicting the semantics of classes from attributes, fitted on other classes.
 

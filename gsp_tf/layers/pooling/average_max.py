@@ -2,14 +2,12 @@
 
 import math
 
-import keras
 from keras import ops
 
 from gsp_tf._typing import Tensor
 from gsp_tf.layers.pooling._base import LocalFeaturePooling
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class AverageMaxPooling(LocalFeaturePooling):
     """Sum of global average and global max pooling: `(1/n) Σ_j f_j + max_j f_j`.
 

@@ -12,7 +12,6 @@ from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling._base import WeightedPooling
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class CBAMPooling(WeightedPooling):
     """Average of a map's features, refined by channel attention and then by spatial attention.
 

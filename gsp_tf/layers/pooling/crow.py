@@ -1,6 +1,5 @@
 """CroW pooling (Kalantidis, Mellina, Osindero, ECCV Workshops 2016)."""
 
-import keras
 from keras import ops
 
 from gsp_tf._numerics import safe_sqrt
@@ -9,7 +8,6 @@ from gsp_tf.layers.pooling._base import WeightedPooling, as_distribution
 from gsp_tf.ops import l2_normalize
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class CrowPooling(WeightedPooling):
     """Average of local features, weighted by spatial strength and channel rarity.
 

@@ -13,7 +13,6 @@ from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling._base import WeightedPooling
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class DelfPooling(WeightedPooling):
     """Sum of the local features, weighted by learned scores of their relevance.
 

@@ -20,7 +20,6 @@ _NOISE = 16.0  # rounding errors of a slope, below which it is done when it no l
 _DIVERGED = 100.0  # squared slope over that at the start
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class GeneralizedMaxPooling(LocalFeaturePooling):
     """Weighted sum of local features that is equally similar to rare and frequent ones.
 

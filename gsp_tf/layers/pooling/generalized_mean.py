@@ -11,7 +11,6 @@ from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling._base import LocalFeaturePooling
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class GeneralizedMeanPooling(LocalFeaturePooling):
     """Power mean of every channel over space: `((1/n) Σ_j f_j^p)^(1/p)`.
 

@@ -13,7 +13,6 @@ from gsp_tf.layers.pooling._base import LocalFeaturePooling
 _FILTERS_PER_ROW = 4
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class GSoPPooling(LocalFeaturePooling):
     """Average of the local features, with channels scaled according to their covariance.
 

@@ -15,7 +15,6 @@ from gsp_tf.layers.pooling.generalized_mean import generalized_mean
 from gsp_tf.ops import attribute_maps, generalized_sum_pooling, lipschitz_normalize
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class GeneralizedSumPooling(PrototypePooling, WeightedPooling):
     """Weighted average of the local features that are worth transporting to learned prototypes.
 
@@ -119,7 +118,6 @@ class GeneralizedSumPooling(PrototypePooling, WeightedPooling):
         return self.prototypes, self.transport_ratio, self.entropy_smoothing, self.solver, mask
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class GeneralizedSumMaxPooling(GeneralizedSumPooling):
     """Sum of generalized sum pooling and global max pooling: `Σ_j w_j f_j + max_j f_j`.
 
@@ -143,7 +141,6 @@ class GeneralizedSumMaxPooling(GeneralizedSumPooling):
         return pooled + maximum(features, average_weights(features, mask)), *rest
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class GeneralizedSumMeanPooling(GeneralizedSumPooling):
     """Power mean of the local features with the weights of generalized sum pooling.
 

@@ -21,7 +21,6 @@ _NEAREST_TO_SECOND = 100.0
 _SMALLEST_GAP = 1e-30
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class NetVLAD(LocalFeaturePooling):
     """Residuals of the local features to cluster centres, summed by soft assignment.
 

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_positive_and_finite, check_sizes
@@ -15,7 +14,6 @@ from gsp_tf.layers.pooling._base import PrototypePooling
 from gsp_tf.ops import l2_normalize, pairwise_distances
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class OptimalTransportPooling(PrototypePooling):
     """Averages of the local features that an optimal transport plan moves to each prototype.
 

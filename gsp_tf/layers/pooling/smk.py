@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_sizes
@@ -11,7 +10,6 @@ from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling._base import WeightedPooling, as_distribution
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SMKPooling(WeightedPooling):
     """Average of smoothed local features, weighted by their norms before smoothing.
 

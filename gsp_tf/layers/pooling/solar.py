@@ -12,7 +12,6 @@ from gsp_tf.layers.pooling.generalized_mean import generalized_mean
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class SolarPooling(LocalFeaturePooling):
     """Generalised mean of local features enhanced by second-order attention.
 

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_sizes
@@ -12,7 +11,6 @@ from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling._base import LocalFeaturePooling
 
 
-@keras.saving.register_keras_serializable("gsp_tf")
 class WeldonPooling(LocalFeaturePooling):
     """Sum of the largest and of the smallest values of every channel.
 

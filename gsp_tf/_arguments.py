@@ -97,22 +97,9 @@ LARGEST = 2**63 - 1
 
 
 def integers(values: Any, name: str, largest: int = LARGEST) -> np.ndarray:
-    """The values as int64: equal ones stay equal, and different ones stay different.
+    """The values as int64, in -largest - 1 to largest, and different ones stay different.
 
-    Args:
-        values: NumPy array, or what NumPy makes an array of.
-        name: name of the values in errors.
-        largest: the largest accepted value; the smallest is -largest - 1.
-
-    Raises:
-        TypeError: if the values are not integers.
-        ValueError: if a value is out of range.
-
-    Example:
-        >>> integers(np.array([1, 2**63], "uint64"), "labels")
-        Traceback (most recent call last):
-            ...
-        ValueError: labels must lie in -9223372036854775808 to 9223372036854775807, received ...
+    TypeError for what are no integers; ValueError for those out of range.
     """
     array = np.asarray(values)
     dtype = array.dtype
@@ -132,17 +119,7 @@ def integers(values: Any, name: str, largest: int = LARGEST) -> np.ndarray:
 
 
 def checked_seed(seed: int | None) -> int | None:
-    """The seed, which NumPy, Keras, scikit-learn and faiss take; None is none.
-
-    Raises:
-        ValueError: if the seed is neither None nor an integer from 0 to 2^32 - 1.
-
-    Example:
-        >>> checked_seed(-1)
-        Traceback (most recent call last):
-            ...
-        ValueError: seed must be an integer between 0 and 4294967295; received -1.
-    """
+    """The seed or `None`; ValueError if NumPy, Keras, scikit-learn or faiss would not take it."""
     if seed is not None and not (_is_integer(seed) and 0 <= seed < 2**32):
         raise ValueError(f"seed must be an integer between 0 and {2**32 - 1}; received {seed!r}.")
     return seed

@@ -30,17 +30,8 @@ ShareBelowOne = restricted_number_type("ShareBelowOne", float, [(">=", 0), ("<",
 def checked(value: Any, name: str = "", hint: Any = None) -> Any:
     """A value whose numbers, also those in lists and mappings, are in range and of plain types.
 
-    Args:
-        value: the value, of which numbers, lists, tuples and mappings are looked at.
-        name: its full name in messages.
-        hint: its type; numbers without a type of this module must be an `Integer` or a `Number`.
-
-    Raises:
-        ValueError: if a number is out of range.
-
-    Example:
-        >>> checked({"margin": Positive(0.2)}, "loss")
-        {'margin': 0.2}
+    Its type is `hint`; numbers without a type of this module must be an `Integer` or a `Number`.
+    ValueError for a number out of range, by its full name.
     """
     if hasattr(value, "_restrictions"):  # a parsed number, whose range is checked
         return value._type(value)

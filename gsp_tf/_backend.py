@@ -19,16 +19,13 @@ def custom_gradient(function: Callable) -> Callable:
     if keras.backend.backend() == "torch":
         return functools.partial(_torch_function(), function)
     if keras.backend.backend() == "jax":
-        return ops.custom_gradient(_with_gradient_of_one_tuple(function))
+
+        def with_gradient_of_one_tuple(*tensors):
+            outputs, gradient = function(*tensors)
+            return outputs, lambda upstreams: gradient(*upstreams)
+
+        return ops.custom_gradient(with_gradient_of_one_tuple)
     return ops.custom_gradient(function)
-
-
-def _with_gradient_of_one_tuple(function):
-    def wrapped(*tensors):
-        outputs, gradient = function(*tensors)
-        return outputs, lambda upstreams: gradient(*upstreams)
-
-    return wrapped
 
 
 @functools.cache

@@ -113,11 +113,6 @@ def _average(features, mask):
     return ops.einsum("bn,bnc->bc", average_weights(features, mask), features)
 
 
-def _share_of_channels(channels, divisor):
-    """Number of channels divided by a divisor, at least 1."""
-    return max(channels // divisor, 1)
-
-
 def _glorot_for_each_group(shape, dtype=None):
     """Glorot initialisation of a stack of kernels `(groups, inputs, outputs)`, kernel by kernel."""
     return ops.stack(
@@ -175,7 +170,7 @@ class AttentiveGrouping(_Grouping):
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)
-        key_dim = _share_of_channels(channels, 8) if self.key_dim is None else self.key_dim
+        key_dim = self.key_dim or max(channels // 8, 1)
         self.key_kernel = self.add_kernel("key_kernel", (channels, key_dim))
         self.value_kernel = self.add_kernel("value_kernel", (channels, self.group_dim))
         self.queries = self.add_kernel("queries", (self.num_groups, key_dim))
@@ -244,7 +239,7 @@ class GateGrouping(_HiddenGrouping):
 
     def build(self, input_shape):
         groups, channels = self.num_groups, self.num_channels(input_shape)
-        hidden = _share_of_channels(channels, 8) if self.hidden_dim is None else self.hidden_dim
+        hidden = self.hidden_dim or max(channels // 8, 1)
         self.shared_kernel = self.add_kernel("shared_kernel", (channels, hidden))
         self.shared_bias = self.add_kernel("shared_bias", (hidden,), "zeros")
         self.group_kernels = self.add_kernel(
@@ -313,7 +308,7 @@ class ChannelGrouping(_HiddenGrouping):
 
     def build(self, input_shape):
         groups, channels = self.num_groups, self.num_channels(input_shape)
-        hidden = _share_of_channels(channels, 5) if self.hidden_dim is None else self.hidden_dim
+        hidden = self.hidden_dim or max(channels // 5, 1)
         self.squeeze_kernels = self.add_kernel(
             "squeeze_kernels", (groups, channels, hidden), _glorot_for_each_group
         )

@@ -17,12 +17,7 @@ class TwoViewLoss(LossLayer):
         return self(ops.concatenate([labels, labels]), ops.concatenate([first, second]))
 
     def call(self, labels, embeddings, training=True):
-        first, second, is_valid = self.halves(labels, embeddings)
-        return nan_unless(is_valid, self.views_loss(first, second))
-
-    def halves(self, labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """First and second views `(B / 2, D)`, and whether there are two of each label."""
-        order = ops.argsort(labels)
+        order = ops.argsort(labels)  # the earlier row of a label is its first view
         half = ops.shape(labels)[0] // 2
         pairs = ops.reshape(order[: 2 * half], (half, 2))
         numbers = ops.take(labels, pairs)
@@ -34,7 +29,8 @@ class TwoViewLoss(LossLayer):
         )
         message = f"{type(self).__name__} needs two views of each image, that is every label twice"
         pairs = checked(pairs, [(is_met, message + "; number of labels:", ops.size(labels))])
-        return *(ops.take(embeddings, pairs[:, view], axis=0) for view in (0, 1)), is_met
+        first, second = (ops.take(embeddings, pairs[:, view], axis=0) for view in (0, 1))
+        return nan_unless(is_met, self.views_loss(first, second))
 
     def views_loss(self, first: Tensor, second: Tensor) -> Tensor:
         """Scalar loss of the first and the second views `(B, D)`."""

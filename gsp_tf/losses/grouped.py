@@ -1,6 +1,7 @@
 """Diversity of groups and the objective of grouped embeddings (Xu et al., TPAMI 2022)."""
 
 import operator
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -15,6 +16,7 @@ from gsp_tf.losses._pair_loss import PairLoss
 from gsp_tf.ops import l2_normalize
 
 
+@dataclass(eq=False, repr=False)
 class GroupDiversityLoss(Guarded, keras.losses.Loss):
     """Pushes the group embeddings of an image apart.
 
@@ -44,17 +46,13 @@ class GroupDiversityLoss(Guarded, keras.losses.Loss):
         25.0
     """
 
-    def __init__(
-        self,
-        alpha: float = 2.0,
-        margin: float = 0.5,
-        weight: float = 25.0,
-        name: str = "group_diversity_loss",
-    ) -> None:
-        super().__init__(name=name)
-        self.alpha = alpha
-        self.margin = margin
-        self.weight = weight
+    alpha: float = 2.0
+    margin: float = 0.5
+    weight: float = 25.0
+    name: str = "group_diversity_loss"
+
+    def __post_init__(self) -> None:
+        super().__init__(name=self.name)
 
     def __call__(self, labels, embeddings, sample_weight=None):
         if sample_weight is not None:

@@ -57,19 +57,20 @@ class PNLoss(PairLoss):
         distances = pairs.distances
         is_positive, is_negative = pairs.positives > 0, pairs.negatives > 0
         fixed = ops.stop_gradient(distances)
-        farthest = argmax(ops.where(is_positive, fixed, -float("inf")))[:, None]
-        positive = farthest
-        if self.positive == "easy":
-            positive = argmax(ops.where(is_positive, -fixed, -float("inf")))[:, None]
+
+        def place_of_largest(scores, candidates):
+            return argmax(ops.where(candidates, scores, -float("inf")))[:, None]
+
+        farthest = place_of_largest(fixed, is_positive)
+        positive = farthest if self.positive == "hard" else place_of_largest(-fixed, is_positive)
         candidates = is_negative
-        negative = argmax(ops.where(is_negative, fixed, -float("inf")))[:, None]
+        negative = place_of_largest(fixed, is_negative)
         if self.negative != "easy":
             if self.negative == "semi_hard":
                 beyond = fixed > ops.take_along_axis(fixed, farthest, axis=1)
                 candidates = ops.logical_and(is_negative, beyond)
-            nearest = argmax(ops.where(candidates, -fixed, -float("inf")))[:, None]
             some = ops.any(candidates, axis=1, keepdims=True)
-            negative = ops.where(some, nearest, negative)
+            negative = ops.where(some, place_of_largest(-fixed, candidates), negative)
         near, far = (ops.take_along_axis(distances, x, axis=1)[:, 0] for x in (positive, negative))
         if pairs.references is pairs.anchors:
             of_positive = ops.take(distances, positive[:, 0], axis=0)

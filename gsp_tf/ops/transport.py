@@ -12,9 +12,6 @@ from gsp_tf._backend import concrete, custom_gradient, rounded, softplus
 from gsp_tf._numerics import at_least_float32, softmax
 from gsp_tf._typing import Solver, Tensor
 
-_NEWTON_ITERATIONS = 60
-_FIXED_POINT_ITERATIONS = 100
-
 
 def partial_transport(
     cost: Tensor,
@@ -189,7 +186,5 @@ def _fixed_point(log_s, present, n, transport_ratio, max_iterations):
     return ops.fori_loop(0, max_iterations, advance, start)
 
 
-_SOLVERS = {
-    "newton": (_newton, _NEWTON_ITERATIONS),
-    "fixed_point": (_fixed_point, _FIXED_POINT_ITERATIONS),
-}
+_SOLVERS = {"newton": (_newton, 60), "fixed_point": (_fixed_point, 100)}
+"""The solvers, and the limits on their iterations."""

@@ -19,12 +19,11 @@ def register(face: dict[str, Any]) -> None:
             keras.saving.register_keras_serializable("gsp_tf")(value)
 
 
-def constructor_config(instance: Any, **others: Any) -> dict[str, Any]:
-    """The constructor's arguments: those of `others`, and the attributes of the same name."""
-    return {
-        name: _serialized(others[name] if name in others else getattr(instance, name))
-        for name in parameters_of(type(instance))
-    }
+def constructor_config(instance: Any) -> dict[str, Any]:
+    """The constructor's arguments: the attributes of the same name, or of that in `kept_as`."""
+    kept_as = getattr(instance, "kept_as", {})
+    names = parameters_of(type(instance))
+    return {name: _serialized(getattr(instance, kept_as.get(name, name))) for name in names}
 
 
 @functools.cache

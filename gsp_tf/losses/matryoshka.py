@@ -4,11 +4,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import integers
-from gsp_tf._config import constructor_config
 from gsp_tf.losses._layer import LossLayer
 from gsp_tf.losses._pair_loss import PairLoss, is_pair_loss
 from gsp_tf.losses._pairs import Pairs
@@ -46,6 +44,8 @@ class MatryoshkaLoss(LossLayer):
         >>> float(loss([0, 1], [[1.0, 0.0], [1.0, 0.0]]))  # 3 · 2 + 1 · 2
         8.0
     """
+
+    kept_as = {"weights": "prefix_weights"}  # `weights` of a layer are its variables
 
     def __init__(
         self,
@@ -123,10 +123,3 @@ class MatryoshkaLoss(LossLayer):
                 f"The last of dims must be the dimension of the embeddings, {dim}; received "
                 f"dims={self.dims}."
             )
-
-    def get_config(self):
-        return {
-            **keras.layers.Layer.get_config(self),
-            # The attribute of that name holds the variables.
-            **constructor_config(self, weights=self.prefix_weights),
-        }

@@ -9,7 +9,6 @@ from keras import ops
 
 from gsp_tf._arguments import check_at_least
 from gsp_tf._backend import available
-from gsp_tf._config import constructor_config
 from gsp_tf.losses._pair_loss import PairLoss, PairWrapper
 from gsp_tf.ops import pairwise_distances
 
@@ -47,6 +46,7 @@ class MultiLevelDistanceRegularization(PairWrapper):
 
     momentum = 0.9
     normalize = False
+    kept_as = {"levels": "initial_levels"}  # `levels` is the trained weight
 
     unscheduled = ("levels",)
 
@@ -108,10 +108,3 @@ class MultiLevelDistanceRegularization(PairWrapper):
         for running, value in ((self.mean, mean), (self.deviation, deviation)):
             running.assign(kept * ops.convert_to_tensor(running) + (1.0 - kept) * value)
         self.num_updates.assign(self.num_updates + 1)
-
-    def get_config(self):
-        return {
-            **keras.layers.Layer.get_config(self),
-            # The attribute of that name is the trained weight.
-            **constructor_config(self, levels=self.initial_levels),
-        }

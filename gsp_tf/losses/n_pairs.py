@@ -1,15 +1,13 @@
 """N-pairs loss (Sohn, NIPS 2016)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from keras import ops
 
 from gsp_tf._backend import argmax
-from gsp_tf._typing import Tensor
 from gsp_tf.losses._log_sums import log_sum_exp
 from gsp_tf.losses._pair_loss import PairLoss
-from gsp_tf.losses._pairs import Pairs
+from gsp_tf.losses._pairs import Pairs, Terms
 from gsp_tf.losses._rows import first_equals
 from gsp_tf.losses.distances import Distance, DistanceName
 
@@ -41,7 +39,7 @@ class NPairsLoss(PairLoss):
         if self.relation != "equal":
             raise ValueError(f"NPairsLoss needs classes, received relation={self.relation!r}.")
 
-    def terms(self, pairs: Pairs) -> Iterable[tuple[Tensor, Tensor]]:
+    def terms(self, pairs: Pairs) -> Terms:
         labels = pairs.anchor_labels
         _, is_first = first_equals(labels[:, None] == labels[None, :])
         is_positive = pairs.positives > 0

@@ -99,7 +99,7 @@ LARGEST = 2**63 - 1
 def integers(values: Any, name: str, largest: int = LARGEST) -> np.ndarray:
     """The values as int64, in -largest - 1 to largest, and different ones stay different.
 
-    TypeError for what are no integers; ValueError for those out of range.
+    Raises a TypeError for other numbers, and a ValueError for integers out of range.
     """
     array = np.asarray(values)
     dtype = array.dtype
@@ -119,7 +119,7 @@ def integers(values: Any, name: str, largest: int = LARGEST) -> np.ndarray:
 
 
 def checked_seed(seed: int | None) -> int | None:
-    """The seed or `None`; ValueError if NumPy, Keras, scikit-learn or faiss would not take it."""
+    """The seed or `None`; raises a ValueError for one that a library would not take."""
     if seed is not None and not (_is_integer(seed) and 0 <= seed < 2**32):
         raise ValueError(f"seed must be an integer between 0 and {2**32 - 1}; received {seed!r}.")
     return seed

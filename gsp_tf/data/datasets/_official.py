@@ -27,9 +27,13 @@ class Remote(NamedTuple):
     """A file to download; `md5` is its published checksum, `folder` the result of unpacking."""
 
     url: str
-    name: str
-    md5: str | None = None
+    md5: str
     folder: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the file, which ends its address."""
+        return self.url.rsplit("/", 1)[-1]
 
     @property
     def target(self) -> str:
@@ -77,8 +81,6 @@ def _fetch(remote: Remote, folder: Path) -> Path:
 
 
 def _check_md5(file: Path, remote: Remote) -> None:
-    if remote.md5 is None:
-        return
     with open(file, "rb") as content:
         md5 = hashlib.file_digest(content, "md5").hexdigest()
     if md5 != remote.md5:
@@ -136,9 +138,9 @@ class Source(NamedTuple):
     @classmethod
     def of_archive(cls, name: str, page: str, url: str, md5: str, folder: str, counts: Counts):
         """A data set whose folder is in one archive."""
-        archive = url.rsplit("/", 1)[1]
-        content = f"the folder {folder} that {archive} unpacks to"
-        return cls(name, page, content, counts, (Remote(url, archive, md5, folder),))
+        remote = Remote(url, md5, folder)
+        content = f"the folder {folder} that {remote.name} unpacks to"
+        return cls(name, page, content, counts, (remote,))
 
     def where(self, folder: PathLike) -> str:
         """Says which files the folder needs, and how to get them."""

@@ -45,7 +45,7 @@ def load_cub200(
         channels: Channels to convert to: 1 for grey or 3 for RGB.
         skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
         download: Whether to download missing files.
-        counts: Expected classes and images of each half; the published ones by default.
+        counts: Expected classes and images of each set; the published ones by default.
 
     Returns:
         `{"train": images, "test": images}`, classes in the order of classes.txt.
@@ -83,13 +83,8 @@ _CARS196 = Source(
     "the folder car_ims that car_ims.tgz unpacks to and the file cars_annos.mat",
     {"train": (98, 8_054), "test": (98, 8_131)},
     (
-        Remote(
-            f"{_ADDRESS}/car_ims.tgz",
-            "car_ims.tgz",
-            "d5c8f0aa497503f355e17dc7886c3f14",
-            folder="car_ims",
-        ),
-        Remote(f"{_ADDRESS}/cars_annos.mat", "cars_annos.mat", "b407c6086d669747186bd1d764ff9dbc"),
+        Remote(f"{_ADDRESS}/car_ims.tgz", "d5c8f0aa497503f355e17dc7886c3f14", folder="car_ims"),
+        Remote(f"{_ADDRESS}/cars_annos.mat", "b407c6086d669747186bd1d764ff9dbc"),
     ),
 )
 
@@ -110,11 +105,9 @@ def load_cars196(
 
     Args:
         path: Folder that holds the folder `car_ims` and the file `cars_annos.mat`.
-        channels: Channels to convert to: 1 for grey or 3 for RGB.
-        skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
+        channels, skip_unreadable, counts: As in `load_cub200`.
         download: Whether to download missing files. The authors' server is gone, but a
             `car_ims.tgz` in the folder is checked and unpacked.
-        counts: Expected classes and images of each half; the published ones by default.
 
     Returns:
         `{"train": images, "test": images}`, classes in the order of the annotations.
@@ -180,10 +173,7 @@ def load_sop(
 
     Args:
         path: Folder that holds `Stanford_Online_Products`.
-        channels: Channels to convert to: 1 for grey or 3 for RGB.
-        skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
-        download: Whether to download missing files.
-        counts: Expected classes and images of each half; the published ones by default.
+        channels, skip_unreadable, download, counts: As in `load_cub200`.
 
     Returns:
         `{"train": images, "test": images}`, classes in the order of their numbers, with names
@@ -239,9 +229,7 @@ def load_in_shop(
 
     Args:
         path: Folder that holds `Eval/list_eval_partition.txt`, and images in `Img/img` or `img`.
-        channels: Channels to convert to: 1 for grey or 3 for RGB.
-        skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
-        counts: Expected classes and images of each set; the published ones by default.
+        channels, skip_unreadable, counts: As in `load_cub200`.
 
     Returns:
         `{"train": images, "query": images, "gallery": images}`. Classes are items, in the

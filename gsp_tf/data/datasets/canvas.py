@@ -35,8 +35,7 @@ class CanvasImages(ImageSet):
 
     Raises:
         TypeError: If `tiles` are not `ArrayImages`.
-        ValueError: If the sets differ in channels, there are no tiles, `side` is below 1 or `share`
-            is not in (0, 1].
+        ValueError: If the sets differ in channels, there are no tiles, or a number is out of range.
 
     Example:
         >>> white = ArrayImages(np.full((2, 6, 8, 1), 255, "uint8"), [0, 1], ["a", "b"])

@@ -195,8 +195,7 @@ def load_manifest(
 
     Args:
         path: The CSV file.
-        channels: Channels to convert to: 1 for grey or 3 for RGB.
-        skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
+        channels, skip_unreadable: As in `load_folder`.
         min_images_per_class: Classes with fewer images are left out with the same warning, except
             in `query` and `gallery`. The only image of a class has nothing to retrieve.
         unlabelled: Where `load_unlabelled` finds images without a class. If it is this file, rows
@@ -210,9 +209,8 @@ def load_manifest(
     Raises:
         FileNotFoundError: If the CSV file does not exist.
         ValueError: If columns are missing; if a line has an empty path or label, an unknown split,
-            a missing file or a repeated path; if a class is in two splits; if a split has fewer
-            than two classes; if `test` occurs with `query` or `gallery`; or if files are
-            unreadable. The message lists all problems.
+            a missing file or a repeated path; if a class is in two splits, or a split has fewer
+            than two; if `test` occurs with `query` or `gallery`; or if files are unreadable.
 
     Example:
         >>> import tempfile
@@ -359,8 +357,7 @@ def load_unlabelled(
     Args:
         path: The folder, or a CSV file with the header `path,label`, whose rows without a label are
             the images.
-        channels: Channels to convert to: 1 for grey or 3 for RGB.
-        skip_unreadable: Leave out unreadable files with a warning instead of raising an error.
+        channels, skip_unreadable: As in `load_folder`.
         labelled: The folder or CSV file that gives other images their class: images in its class
             folders, or in its rows with a label, are left to it. It may be `path` itself. A folder
             that lies in it has only images without a class.

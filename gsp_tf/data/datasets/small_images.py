@@ -30,7 +30,7 @@ _MNIST = Source(
     f"the files {', '.join(_MNIST_FILES)}, not unpacked,",
     {"all": (10, 70_000)},
     tuple(
-        Remote(f"https://storage.googleapis.com/cvdf-datasets/mnist/{name}", name, md5)
+        Remote(f"https://storage.googleapis.com/cvdf-datasets/mnist/{name}", md5)
         for name, md5 in _MNIST_FILES.items()
     ),
 )
@@ -122,8 +122,7 @@ def load_cifar10(
 
     Args:
         path: Folder that holds `cifar-10-batches-bin` (the "binary version").
-        download: Whether to download missing files.
-        counts: Expected `{"all": (classes, images)}`; the published ones by default.
+        download, counts: As in `load_mnist`.
 
     Returns:
         Colour images `(60000, 32, 32, 3)`, those of the training files first.
@@ -157,8 +156,7 @@ def load_cifar100(
 
     Args:
         path: Folder that holds `cifar-100-binary` (the "binary version").
-        download: Whether to download missing files.
-        counts: Expected `{"all": (classes, images)}`; the published ones by default.
+        download, counts: As in `load_mnist`.
 
     Returns:
         Colour images `(60000, 32, 32, 3)`, those of the training file first.
@@ -223,16 +221,8 @@ def _read_records(
 
 _OMNIGLOT_ADDRESS = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
 _OMNIGLOT_REMOTES = (
-    Remote(
-        f"{_OMNIGLOT_ADDRESS}/images_background.zip",
-        "images_background.zip",
-        "68d2efa1b9178cc56df9314c21c6e718",
-    ),
-    Remote(
-        f"{_OMNIGLOT_ADDRESS}/images_evaluation.zip",
-        "images_evaluation.zip",
-        "6b91aef0f799c5bb55b94e3f2daec811",
-    ),
+    Remote(f"{_OMNIGLOT_ADDRESS}/images_background.zip", "68d2efa1b9178cc56df9314c21c6e718"),
+    Remote(f"{_OMNIGLOT_ADDRESS}/images_evaluation.zip", "6b91aef0f799c5bb55b94e3f2daec811"),
 )
 # Characters and drawings of each zip file, by the end of its name.
 _OMNIGLOT_COUNTS = {
@@ -272,8 +262,7 @@ def load_omniglot(
 
     Raises:
         OSError: If files are missing or cannot be downloaded.
-        ValueError: If a zip file is broken, holds no drawings or an unexpected number of them, or
-            if `size` is below 1.
+        ValueError: If a zip file is broken, or holds no drawings or an unexpected number of them.
 
     Example:
         >>> load_omniglot("nowhere")
@@ -381,20 +370,17 @@ def load_cifar_collage(
     program, where the last two classes test.
 
     Args:
-        path: Folder that holds CIFAR-100 (see `load_cifar100`).
+        path, download, counts: As in `load_cifar100`.
         label: Label of a collage. "super_class" gives 16 labels, the same in training and test, as
             in the papers and the program; "class" gives 32, 16 and 32 labels, all different.
         grid: 1 keeps only the foreground image, 32 x 32 pixels: the papers' "Distilled".
-        download: Whether to download missing files.
-        counts: Expected classes and images of CIFAR-100; the published ones by default.
 
     Returns:
         `{"train": images, "validation": images, "test": images}`, 64 x 64 pixels each.
 
     Raises:
         OSError: If files are missing or cannot be downloaded.
-        ValueError: If a file is broken, a count is off, a super-class does not have five classes,
-            or `grid` is not 1 or 2.
+        ValueError: If a file is broken, a count is off, or a super-class has not five classes.
 
     Example:
         >>> load_cifar_collage("nowhere")

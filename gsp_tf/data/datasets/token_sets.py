@@ -39,8 +39,7 @@ def synthetic_token_sets(
         `N = num_classes * samples_per_class`.
 
     Raises:
-        ValueError: If a count is below 1, `set_size` below 2, or the deviation negative, or if the
-            mean is not finite.
+        ValueError: If a count, `set_size` or `background_share` is out of range.
 
     Example:
         >>> tokens, labels = synthetic_token_sets(1, num_classes=2, set_size=6)

@@ -101,9 +101,8 @@ class EncodedImages(_CompressedImages):
     """Image files held in memory as bytes, decoded when needed.
 
     Args:
-        contents: Bytes of `N` files, as for `decode_image`.
-        labels, class_names, groups: As for `ImageSet`.
-        channels: Channels to convert to: 1 for grey or 3 for RGB.
+        contents: Bytes of `N` files, as `read_image` reads them.
+        labels, class_names, groups, channels: As for `FileImages`.
 
     Raises:
         ValueError: If the arguments do not fit together.

@@ -230,16 +230,12 @@ class SuperClassSampler(ClassBalancedSampler):
     pytorch-metric-learning.
 
     Args:
-        labels: Integers `(N,)`, the class of each image.
+        labels, images_per_class, seed, class_names, cycle_images: As in `ClassBalancedSampler`.
         super_classes: The super-class of each class, `super_classes[label]`, such as the `groups`
             of an `ImageSet`.
         super_classes_per_batch: C, super-classes per batch.
         classes_per_super_class: P, classes of each.
-        images_per_class: K, images per class.
-        seed: Seed of the sequence.
         batches_per_choice: Number of batches in a row from the same super-classes.
-        class_names: Names of the classes for error messages; without them, messages show ids.
-        cycle_images: As in `ClassBalancedSampler`.
 
     Raises:
         ValueError: If a super-class has fewer than `classes_per_super_class` classes, or as for
@@ -319,19 +315,15 @@ class NearestClassSampler(ClassBalancedSampler):
     that made its embeddings: make a sampler with fresh ones every few epochs.
 
     Args:
-        labels: Integers `(N,)`, the class of each image.
+        labels, classes_per_batch, images_per_class, seed, class_names, cycle_images: As in
+            `ClassBalancedSampler`.
         neighbours: Integers `(N, k)`, the nearest images of each image, such as from
             `evaluation.nearest_neighbours`. Those of its own class and negative numbers do not
             count.
-        classes_per_batch: P, classes per batch.
-        images_per_class: K, images per class.
-        seed: Seed of the sequence.
         num_nearest: Number of classes that each drawn class brings.
         distances: Floats `(N, k)`, the distances of the neighbours.
         min_distance: Neighbours that are nearer do not count: they are near-duplicates, whose
             labels are in doubt.
-        class_names: Names of the classes for error messages; without them, messages show ids.
-        cycle_images: As in `ClassBalancedSampler`.
 
     Raises:
         ValueError: If the neighbours do not fit the labels, `min_distance` is given without
@@ -476,8 +468,7 @@ class WeightedSampler(Sampler):
         seed: Seed of the sequence.
 
     Raises:
-        ValueError: If the weights are not finite and not negative with a positive sum, or the size
-            is below 1.
+        ValueError: If the weights are not finite and not negative with a positive sum.
 
     Example:
         >>> WeightedSampler([0.0, 1.0, 0.0], batch_size=2, seed=0).batch(5)

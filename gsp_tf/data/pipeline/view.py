@@ -102,8 +102,7 @@ class TrainingView:
             outside.
 
     Raises:
-        ValueError: If a size or `min_crop_area` is out of range, or a layer is not one of images or
-            mixes several.
+        ValueError: If a number is out of range, or a layer is not one of images or mixes several.
 
     Example:
         >>> import numpy as np

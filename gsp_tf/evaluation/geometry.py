@@ -42,8 +42,7 @@ def embedding_density(
         or NaN if `intra` is 0 too.
 
     Raises:
-        ValueError: if arrays do not fit, there are fewer than two classes, no class has two images,
-            or the distance is unknown.
+        ValueError: if arrays do not fit, there are fewer than two classes, or none has two images.
         TypeError: if labels are not integers.
 
     Example:

@@ -34,13 +34,12 @@ class KReciprocalSearch:
     Args:
         queries: floats `(Q, D)`.
         references: floats `(N, D)`; None searches the other queries.
-        k1: number of neighbours that may be reciprocal.
-        k2: number of neighbours to average over; 1 does not average.
+        k1: number of neighbours that may be reciprocal, below the number of images.
+        k2: number of neighbours to average over, at most k1; 1 does not average.
         weight: share of the original distance in [0, 1], λ in the paper.
 
     Raises:
-        ValueError: if arrays do not fit, there are not more than `k1` images, k1 or k2 is below 1,
-            k2 exceeds k1, or the weight is not in [0, 1].
+        ValueError: if arrays do not fit, or k1, k2 or the weight is out of range.
 
     Example:
         >>> embeddings = [[0.0], [1.0], [2.5], [9.0], [9.5], [4.0]]

@@ -60,8 +60,7 @@ def label_votes(
         first.
 
     Raises:
-        ValueError: if arrays do not fit, there is a single class, k is out of range, or the metric
-            is unknown.
+        ValueError: if arrays do not fit, there is a single class, or k is out of range.
         TypeError: if labels are not integers.
 
     Example:

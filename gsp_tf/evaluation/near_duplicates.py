@@ -56,8 +56,7 @@ def near_duplicate_groups(
         share of the pairs within the distance that the search found, 1 for an exact search.
 
     Raises:
-        ValueError: if embeddings are not finite or not `(N, D)`, the distance is negative or not
-            finite, most_cells is below 1, or the metric is unknown.
+        ValueError: if embeddings are not finite or not `(N, D)`, or a number is out of range.
 
     Example:
         >>> near_duplicate_groups([[0.0], [5.0], [1.0], [1.9], [9.0], [5.2]], 1.0).groups

@@ -321,8 +321,7 @@ class PairDistances:
         num_positive_classes: number of classes with two embeddings or more.
 
     Raises:
-        ValueError: if arrays do not fit, there is a single class, no class has two embeddings, or
-            the metric is unknown.
+        ValueError: if arrays do not fit, there is a single class, or no class has two embeddings.
         TypeError: if labels are not integers.
 
     Example:

@@ -140,8 +140,7 @@ def foreground_share(weights: ArrayLike, masks: ArrayLike) -> np.ndarray:
         float64 `(B,)`, in [0, 1].
 
     Raises:
-        ValueError: if the shapes do not match, weights are negative, not finite or sum to 0, or
-            mask values lie outside [0, 1].
+        ValueError: if shapes do not match, values are out of range, or weights sum to 0.
 
     Example:
         >>> weights = np.array([[[0.5, 0.0], [0.25, 0.25]]])

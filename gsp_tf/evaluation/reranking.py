@@ -119,17 +119,12 @@ def reranking_metrics(
     alone. Plain search is by Euclidean distances.
 
     Args:
-        queries: floats `(Q, D)`.
-        query_labels: integers `(Q,)` or `(Q, 1)`.
-        references: floats `(N, D)`; None searches the other queries.
-        reference_labels: integers `(N,)` or `(N, 1)`; None if and only if `references` is None.
+        queries, query_labels, references, reference_labels, at: as in `ranking_metrics`.
         methods: names of `RERANKINGS`.
-        at: the values of K, as in `ranking_metrics`.
         query_tokens: token sets of the queries, for `transport`.
         reference_tokens: token sets of the references, for `transport` with references.
-        query_sources: as in `ranking_metrics`; they are left out of the metrics, not of the
-            neighbourhoods that re-ranking looks at.
-        reference_sources: as in `ranking_metrics`.
+        query_sources, reference_sources: as in `ranking_metrics`; they are left out of the metrics,
+            not of the neighbourhoods that re-ranking looks at.
         whitening: such as `LearnedWhitening` of training images; None takes the principal
             components of the searched embeddings.
 

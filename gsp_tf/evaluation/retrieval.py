@@ -80,10 +80,7 @@ class RankingMetrics:
             reference_labels: integers `(N,)` or `(N, 1)`, or label vectors `(N, C)`; `None` if the
                 queries search each other, and then no query may be among its own results.
             at: the values of K.
-            query_sources: as in `ranking_metrics`.
-            reference_sources: as in `ranking_metrics`.
-            relation: as in `ranking_metrics`.
-            relation_threshold: as in `ranking_metrics`.
+            query_sources, reference_sources, relation, relation_threshold: as in `ranking_metrics`.
 
         Raises:
             ValueError: as `ranking_metrics`, or if the function gives another shape.
@@ -223,27 +220,19 @@ def ranking_metrics(
     from the different label vectors.
 
     Args:
-        queries: floats `(Q, D)`.
-        query_labels: integers `(Q,)` or `(Q, 1)`; label vectors `(Q, C)` in [0, 1] for another
-            relation than "equal".
-        references: floats `(N, D)`; `None` searches the other queries.
-        reference_labels: integers `(N,)` or `(N, 1)`, or label vectors `(N, C)`; `None` if and only
-            if `references` is.
+        queries, query_labels, references, reference_labels, metric: as in `retrieval_metrics`.
         at: the values of K.
-        metric: the distance.
         query_sources: integers `(Q,)`, the camera or sequence of each query; a query ignores
             references with its label and its source.
         reference_sources: integers `(N,)`; with references, given if and only if `query_sources`
             is.
-        relation: "any", "jaccard", "cosine", or a function, as in `gsp_tf.ops.label_relation`.
-        relation_threshold: t in [0, 1).
+        relation, relation_threshold: as in `retrieval_metrics`.
 
     Returns:
         `RankingMetrics`.
 
     Raises:
-        ValueError: if arrays do not fit, K < 1, the metric is unknown, no query has a positive, or
-            all references are of one class, for then every order of them is right.
+        ValueError: as in `retrieval_metrics`, or if sources do not fit.
         TypeError: if labels, sources or K are not integers.
 
     Example:
@@ -535,15 +524,9 @@ def gallery_metrics(
     their queries; `RankingMetrics.num_queries` counts them.
 
     Args:
-        queries: floats `(Q, D)`.
-        query_labels: integers `(Q,)` or `(Q, 1)`.
+        queries, query_labels, references, reference_labels: as in `retrieval_metrics`.
         galleries: `(N,)`, the gallery of each reference, such as its camera, shop or year.
-        references: floats `(N, D)`; `None` means the queries, and a query ignores itself.
-        reference_labels: integers `(N,)` or `(N, 1)`; `None` if and only if `references` is.
-        at: the values of K.
-        metric: the distance.
-        query_sources: as in `ranking_metrics`.
-        reference_sources: as in `ranking_metrics`.
+        at, metric, query_sources, reference_sources: as in `ranking_metrics`.
 
     Returns:
         `RankingMetrics` by gallery, without galleries in which no query has a positive or all

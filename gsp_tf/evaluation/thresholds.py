@@ -74,9 +74,7 @@ def calibrate_thresholds(
         false_match_rate: share of the pairs of different classes that may match, in (0, 1).
         missed_match_rate: share of the pairs of the same class that are unknown, in (0, 1).
         base_rate: π, the share of pairs of the same class among those to come, in (0, 1).
-        num_resamples: number of samples of the classes.
-        confidence: share of the resampled values in each interval.
-        seed: seed of the samples.
+        num_resamples, confidence, seed: as in `verification_metrics`.
 
     Returns:
         `match` and `unknown`, each with the `Estimate` of `distance`, `false_match_rate` and
@@ -87,8 +85,7 @@ def calibrate_thresholds(
         matches at the base rate, or `None` without one.
 
     Raises:
-        ValueError: if the pairs cannot support the rate, no pair keeps it, or an argument is out of
-            range.
+        ValueError: if the pairs cannot support the rate, or no pair keeps it.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -232,8 +229,7 @@ def conformal_threshold(
         The threshold.
 
     Raises:
-        ValueError: if arrays do not fit, the coverage is not in (0, 1), or there are too few
-            classes for it.
+        ValueError: if arrays do not fit, or there are too few classes for the coverage.
         TypeError: if labels are not integers.
 
     Example:
@@ -357,8 +353,7 @@ def opis(
         `ThresholdConsistency`.
 
     Raises:
-        ValueError: if the rates do not ascend, there are too few pairs of different classes for a
-            range between them, or an argument is out of range.
+        ValueError: if the rates do not ascend, or pairs of different classes are too few for them.
 
     Example:
         >>> pairs = PairDistances([[0.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1])

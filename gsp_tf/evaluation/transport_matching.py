@@ -110,8 +110,7 @@ def match_tokens(
         plans float32 `(P, k, l)` with sum μ.
 
     Raises:
-        ValueError: if the sets have different dimensions or numbers of images, or μ or ε is out of
-            range.
+        ValueError: if sets differ in dimensions or numbers of images, or μ or ε is out of range.
 
     Example:
         >>> query = TokenSets.pack([[[1.0, 0.0], [0.0, 1.0]]], [[0.5, 0.5]], k=2)
@@ -166,8 +165,7 @@ def rerank_by_transport(
         queries: token sets of the Q queries.
         references: token sets of the references; None for those of the queries.
         depth: number of results to re-order; those after them keep their places.
-        transport_ratio: μ of `match_tokens`.
-        entropy_smoothing: ε of `match_tokens`.
+        transport_ratio, entropy_smoothing: μ and ε of `match_tokens`.
         distances: floats `(Q, K)` of the first search, needed if `weight` is positive.
         weight: share in [0, 1] of the distance of the first search in the new one.
 

@@ -50,8 +50,7 @@ def verification_metrics(
         each rate `tar_at_far_RATE`, `fnmr_at_fmr_RATE` and `threshold_at_far_RATE`.
 
     Raises:
-        ValueError: if a rate is not in (0, 1], there are too few pairs for one false match at a
-            rate, or the number of resamples or the confidence is out of range.
+        ValueError: if a number is out of range, or pairs are too few for a false match at a rate.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -129,9 +128,7 @@ def open_set_identification(
         reference_labels: integers `(N,)` or `(N, 1)`.
         false_alarm_rates: the values of FAR.
         metric: the distance.
-        num_resamples: number of samples of the classes.
-        confidence: share of the resampled values in each interval.
-        seed: seed of the samples.
+        num_resamples, confidence, seed: as in `verification_metrics`.
 
     Returns:
         `rank_1`, the share of the queries of known classes whose nearest reference is of their
@@ -139,8 +136,7 @@ def open_set_identification(
         negative if no query may be a match.
 
     Raises:
-        ValueError: if arrays do not fit, all queries or none are of classes among the references,
-            there are too few queries of other classes for a rate, or an argument is out of range.
+        ValueError: if arrays do not fit, or queries of known or of other classes are too few.
         TypeError: if labels are not integers.
 
     Example:

@@ -39,8 +39,7 @@ def zero_shot_prediction(
         guessing among the classes of the half.
 
     Raises:
-        ValueError: if arrays do not fit, there are fewer than two classes, or `num_splits` or
-            `ridge` is out of range.
+        ValueError: if arrays do not fit, or there are fewer than two classes.
         TypeError: if the arrays are not real numbers, or labels are not integers.
 
     Example:

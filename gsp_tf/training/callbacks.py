@@ -33,9 +33,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         metric: distance between embeddings.
         prefix: prefix of the metric names.
         references: images to search, in the same form as `dataset`; `None` searches `dataset`.
-        relation: for data sets of label vectors `(B, C)`, such as multi-hot tags, what makes two
-            images belong together: "any", "jaccard" or "cosine", as in `retrieval_metrics`.
-        relation_threshold: as in `retrieval_metrics`.
+        relation, relation_threshold: for data sets of label vectors `(B, C)`, such as multi-hot
+            tags, what makes two images belong together, as in `retrieval_metrics`.
 
     Raises:
         ValueError: if a data set is endless, can be read only once, or has no labels, or another

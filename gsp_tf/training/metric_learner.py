@@ -1,7 +1,8 @@
 """An embedder and its losses as one Keras model."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import keras
@@ -341,23 +342,11 @@ def _checked_losses(losses):
     return losses
 
 
-class _LossWeights(MutableMapping):
+class _LossWeights(UserDict):
     """The weights of a learner's losses by name, which only a `Schedule` changes."""
 
     def __init__(self, weights: Mapping[str, Any]) -> None:
-        self._weights = dict(weights)
-
-    def __getitem__(self, name: str) -> Any:
-        return self._weights[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._weights)
-
-    def __len__(self) -> int:
-        return len(self._weights)
-
-    def __repr__(self) -> str:
-        return repr(self._weights)
+        self.data = dict(weights)
 
     def __setitem__(self, name: str, value: Any) -> None:
         raise ValueError(

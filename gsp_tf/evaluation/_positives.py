@@ -195,13 +195,6 @@ def checked_depths(depths: Sequence[int], name: str) -> tuple[int, ...]:
     return depths
 
 
-def check_labelled(references: ArrayLike | None, reference_labels: ArrayLike | None) -> None:
-    """Raise `ValueError` if only one of references and reference_labels is given."""
-    if (references is None) != (reference_labels is None):
-        given = "reference_labels" if references is None else "references"
-        raise ValueError(f"references and reference_labels go together; received only {given}.")
-
-
 def _count(query_labels, reference_labels):
     """Number of references `(Q,)` with the label of each query."""
     classes, counts = np.unique(reference_labels, return_counts=True)

@@ -30,6 +30,37 @@ def checked_embeddings(embeddings: ArrayLike, name: str, wide: bool = False) -> 
     return narrow
 
 
+def check_labelled(references: ArrayLike | None, reference_labels: ArrayLike | None) -> None:
+    """Raise `ValueError` if only one of references and reference_labels is given."""
+    if (references is None) != (reference_labels is None):
+        given = "reference_labels" if references is None else "references"
+        raise ValueError(f"references and reference_labels go together; received only {given}.")
+
+
+def checked_images(
+    queries: ArrayLike,
+    query_labels: ArrayLike,
+    references: ArrayLike | None,
+    reference_labels: ArrayLike | None,
+    relation: Relation = "equal",
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """The embeddings and labels of queries and of references, checked."""
+    check_labelled(references, reference_labels)
+
+    def check(labels, embeddings, name):
+        if relation == "equal":
+            return checked_labels(labels, len(embeddings), name)
+        return checked_label_vectors(labels, len(embeddings), name, relation)
+
+    queries = checked_embeddings(queries, "queries")
+    query_labels = check(query_labels, queries, "query_labels")
+    if references is not None:
+        references = checked_embeddings(references, "references")
+        warn_of_own_images(queries, references)
+        reference_labels = check(reference_labels, references, "reference_labels")
+    return queries, query_labels, references, reference_labels
+
+
 def warn_of_own_images(queries: np.ndarray, references: np.ndarray) -> None:
     """Warns where references are the queries, row by row, so that each query finds itself."""
     if np.array_equal(queries, references):

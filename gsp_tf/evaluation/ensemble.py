@@ -10,8 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from gsp_tf.evaluation._positives import Positives, check_labelled, checked_depths
-from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, warn_of_own_images
+from gsp_tf.evaluation._positives import Positives, checked_depths
+from gsp_tf.evaluation._vectors import (
+    check_labelled,
+    checked_embeddings,
+    checked_labels,
+    warn_of_own_images,
+)
 from gsp_tf.evaluation.retrieval import query_metrics
 from gsp_tf.evaluation.search_space import correct_squares, power_of_two_below
 

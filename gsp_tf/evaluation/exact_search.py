@@ -104,12 +104,10 @@ class ExactSearch:
         return squares, rows
 
 
-def exact_ranking(
-    queries: np.ndarray, references: np.ndarray, metric: Metric, exclude_own: bool
-) -> Nearest:
-    """Exact search for rows of queries, among references without the same row or among all."""
-    search = ExactSearch(references, metric)
-    return lambda rows, k: search(queries[rows], k, rows if exclude_own else None)
+def exact_ranking(queries: np.ndarray, references: np.ndarray | None, metric: Metric) -> Nearest:
+    """Exact search for rows of queries, among references, or among the other queries."""
+    search = ExactSearch(queries if references is None else references, metric)
+    return lambda rows, k: search(queries[rows], k, rows if references is None else None)
 
 
 def nearest_neighbours(

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from gsp_tf._console import listed
 from gsp_tf._typing import Reranking
-from gsp_tf.evaluation._positives import Nearest, check_labelled
-from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, warn_of_own_images
+from gsp_tf.evaluation._positives import Nearest
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_images
 from gsp_tf.evaluation.exact_search import ExactSearch, exact_ranking
 from gsp_tf.evaluation.expansion import PCAWhitening, augment_database, expand_queries
 from gsp_tf.evaluation.k_reciprocal import KReciprocalSearch
@@ -150,75 +150,58 @@ def reranking_metrics(
         raise ValueError(
             f"methods must be among {', '.join(RERANKINGS)}; received {listed(unknown)}."
         )
-    check_labelled(references, reference_labels)
-    images = _Images(queries, references, query_tokens, reference_tokens)
-    query_labels = checked_labels(query_labels, len(images.queries), "query_labels")
-    if reference_labels is not None:
-        size = len(images.references)
-        reference_labels = checked_labels(reference_labels, size, "reference_labels")
+    queries, query_labels, references, reference_labels = checked_images(
+        queries, query_labels, references, reference_labels
+    )
+    tokens = query_tokens, query_tokens if references is None else reference_tokens
     if "transport" in methods:
-        images.check_tokens()
+        sizes = len(queries), len(queries if references is None else references)
+        for sets, size, name in zip(tokens, sizes, ("query", "reference"), strict=True):
+            received = None if sets is None else len(sets.tokens)
+            if received != size:
+                raise ValueError(
+                    f"transport needs {name}_tokens of {size} images; received {received}."
+                )
     labels = query_labels, reference_labels, at, query_sources, reference_sources
     found = {}
     for method in ("search", *dict.fromkeys(methods)):
         start = time.perf_counter()
-        for name, nearest, size in images.rankings(method, whitening):
+        for name, nearest, size in _rankings(method, queries, references, tokens, whitening):
             metrics = RankingMetrics.of(nearest, *labels)
             found[name] = Reranked(metrics, time.perf_counter() - start, size)
             start = time.perf_counter()
     return found
 
 
-class _Images:
-    """Images to search."""
+def _rankings(method, queries, references, tokens, learned) -> Iterator[tuple[str, Nearest, int]]:
+    """Names, rankings and bytes of an image of a method."""
+    searched = queries if references is None else references
+    size = 4 * searched.shape[1]
+    if method == "search":
+        yield method, exact_ranking(queries, references, "euclidean"), size
+    elif method == "transport":
+        nearest = _by_transport(queries, references, *tokens)
+        yield method, nearest, size + tokens[1].bytes_per_image
+    elif method == "whitening":
+        whitening = learned or PCAWhitening(searched)
+        for dim in whitening.sweep():
+            search = Reranker(searched, method, whitening, dim)
+            name = f"learned_{method}_{dim}" if learned else f"{method}_{dim}"
+            yield name, search(None if references is None else queries), 4 * dim
+    else:
+        yield method, Reranker(searched, method)(None if references is None else queries), size
 
-    def __init__(self, queries, references, query_tokens, reference_tokens):
-        self.queries = self.references = checked_embeddings(queries, "queries")
-        self.among_themselves = references is None
-        if references is not None:
-            self.references = checked_embeddings(references, "references")
-            warn_of_own_images(self.queries, self.references)
-        self.tokens = query_tokens, query_tokens if references is None else reference_tokens
-        self.bytes = 4 * self.references.shape[1]
 
-    def check_tokens(self):
-        """Refuse missing token sets, or those of other images."""
-        sizes = len(self.queries), len(self.references)
-        for tokens, size, name in zip(self.tokens, sizes, ("query", "reference"), strict=True):
-            received = None if tokens is None else len(tokens.tokens)
-            if received != size:
-                raise ValueError(
-                    f"transport needs {name}_tokens of {size} images; received {received}."
-                )
+def _by_transport(queries, references, query_tokens, reference_tokens) -> Nearest:
+    """The first results in the order of the transport between local features."""
+    plain = exact_ranking(queries, references, "euclidean")
+    size = len(queries) - 1 if references is None else len(references)
 
-    def rankings(self, method, learned) -> Iterator[tuple[str, Nearest, int]]:
-        """Names, rankings and bytes of an image of a method."""
-        if method == "search":
-            yield method, self._plain(), self.bytes
-        elif method == "transport":
-            yield method, self._by_transport(), self.bytes + self.tokens[1].bytes_per_image
-        else:
-            queries = None if self.among_themselves else self.queries
-            whitening = (
-                (learned or PCAWhitening(self.references)) if method == "whitening" else None
-            )
-            name = "learned_whitening" if learned and whitening else method
-            for dim in whitening.sweep() if whitening else [None]:
-                search = Reranker(self.references, method, whitening, dim)
-                size = 4 * dim if dim else self.bytes
-                yield f"{name}_{dim}" if dim else name, search(queries), size
+    def nearest(rows, k):
+        found, _ = plain(rows, min(max(k, _DEPTH), size))
+        indices, costs = rerank_by_transport(
+            found, query_tokens.take(rows), reference_tokens, _DEPTH
+        )
+        return indices[:, :k], costs
 
-    def _plain(self):
-        return exact_ranking(self.queries, self.references, "euclidean", self.among_themselves)
-
-    def _by_transport(self):
-        """The first results in the order of the transport between local features."""
-        plain, (queries, references) = self._plain(), self.tokens
-        size = len(self.references) - self.among_themselves
-
-        def nearest(rows, k):
-            found, _ = plain(rows, min(max(k, _DEPTH), size))
-            indices, costs = rerank_by_transport(found, queries.take(rows), references, _DEPTH)
-            return indices[:, :k], costs
-
-        return nearest
+    return nearest

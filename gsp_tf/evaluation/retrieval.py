@@ -12,16 +12,10 @@ from gsp_tf.evaluation._positives import (
     Nearest,
     Positives,
     RelatedPositives,
-    check_labelled,
     checked_depths,
     positives_of,
 )
-from gsp_tf.evaluation._vectors import (
-    checked_embeddings,
-    checked_label_vectors,
-    checked_labels,
-    warn_of_own_images,
-)
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_images, checked_labels
 from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
 from gsp_tf.evaluation.exact_search import exact_ranking
 from gsp_tf.evaluation.search_space import Metric
@@ -241,10 +235,11 @@ def ranking_metrics(
         >>> found.values["mrr_at_2"]
         array([1. , 0.5, 0. , 1. , 1. , nan])
     """
-    nearest, labels = _searched(
-        queries, query_labels, references, reference_labels, metric, relation
+    queries, query_labels, references, reference_labels = checked_images(
+        queries, query_labels, references, reference_labels, relation
     )
-    sources = query_sources, reference_sources
+    nearest = exact_ranking(queries, references, metric)
+    labels, sources = (query_labels, reference_labels), (query_sources, reference_sources)
     return RankingMetrics.of(nearest, *labels, at, *sources, relation, relation_threshold)
 
 
@@ -338,10 +333,11 @@ def retrieval_metrics(
          'recall_at_2': 0.8, 'num_queries': 5, 'num_skipped': 1}
     """
     recall_at = checked_depths(recall_at, "recall_at")
-    nearest, labels = _searched(
-        queries, query_labels, references, reference_labels, metric, relation
+    queries, query_labels, references, reference_labels = checked_images(
+        queries, query_labels, references, reference_labels, relation
     )
-    positives = positives_of(*labels, relation, relation_threshold)
+    nearest = exact_ranking(queries, references, metric)
+    positives = positives_of(query_labels, reference_labels, relation, relation_threshold)
     sums: dict[str, float] = {}
     for rows, hits in positives.hits(nearest, max(recall_at, default=1)):
         for name, values in query_metrics(hits > 0, positives.counts[rows], recall_at).items():
@@ -401,32 +397,6 @@ def query_metrics(
         "map_at_r": average_precision,
         **{f"recall_at_{depth}": hits[:, :depth].any(axis=1) for depth in recall_at},
     }
-
-
-def _searched(
-    queries: ArrayLike,
-    query_labels: ArrayLike,
-    references: ArrayLike | None,
-    reference_labels: ArrayLike | None,
-    metric: Metric,
-    relation: Relation = "equal",
-) -> tuple[Nearest, tuple[np.ndarray, np.ndarray | None]]:
-    """The exact ranking of references, and the labels of queries and references, checked."""
-    check_labelled(references, reference_labels)
-
-    def check(labels, embeddings, name):
-        if relation == "equal":
-            return checked_labels(labels, len(embeddings), name)
-        return checked_label_vectors(labels, len(embeddings), name, relation)
-
-    queries = checked_embeddings(queries, "queries")
-    labels = check(query_labels, queries, "query_labels")
-    if references is None:
-        return exact_ranking(queries, queries, metric, exclude_own=True), (labels, None)
-    references = checked_embeddings(references, "references")
-    warn_of_own_images(queries, references)
-    reference_labels = check(reference_labels, references, "reference_labels")
-    return exact_ranking(queries, references, metric, False), (labels, reference_labels)
 
 
 def _r_precision_and_map(hits, positives):
@@ -543,16 +513,12 @@ def gallery_metrics(
         >>> {name: of.means()["recall_at_1"].value for name, of in found.items()}
         {'left': 1.0, 'right': 0.0}
     """
-    check_labelled(references, reference_labels)
-    queries = checked_embeddings(queries, "queries")
-    query_labels = checked_labels(query_labels, len(queries), "query_labels")
+    queries, query_labels, references, reference_labels = checked_images(
+        queries, query_labels, references, reference_labels
+    )
     is_own = references is None
     if is_own:
         references, reference_labels, reference_sources = queries, query_labels, query_sources
-    else:
-        references = checked_embeddings(references, "references")
-        warn_of_own_images(queries, references)
-    reference_labels = checked_labels(reference_labels, len(references), "reference_labels")
     galleries = np.asarray(galleries)
     if galleries.shape != (len(references),):
         raise ValueError(
@@ -576,8 +542,7 @@ def gallery_metrics(
         except ValueError as error:
             refused = error
             continue
-        nearest = exact_ranking(queries, references[rows], metric, exclude_own=False)
-        found[gallery] = _measured(nearest, positives, at)
+        found[gallery] = _measured(exact_ranking(queries, references[rows], metric), positives, at)
     if not found:
         raise refused
     return found

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation import _pair_curves as curves
-from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, warn_of_own_images
+from gsp_tf.evaluation._vectors import checked_images
 from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.pair_distances import PairDistances
@@ -149,12 +149,10 @@ def open_set_identification(
         (0.5, 0.5)
     """
     check_resampling(num_resamples, confidence)
-    queries = checked_embeddings(queries, "queries")
-    query_labels = checked_labels(query_labels, len(queries), "query_labels")
-    references = checked_embeddings(references, "references")
-    warn_of_own_images(queries, references)
+    queries, query_labels, references, reference_labels = checked_images(
+        queries, query_labels, references, reference_labels
+    )
     search = ExactSearch(references, metric)
-    reference_labels = checked_labels(reference_labels, search.size, "reference_labels")
     is_known = np.isin(query_labels, reference_labels)
     num_unknown = np.count_nonzero(~is_known)
     if num_unknown in (0, len(queries)):
@@ -172,11 +170,13 @@ def open_set_identification(
     order = np.argsort(distances, kind="stable")
     is_right = (is_known & (reference_labels[nearest] == query_labels))[order]
     _, classes = np.unique(query_labels, return_inverse=True)
-    ranked = _Ranked(distances[order], is_known[order], is_right, classes[order])
+    distances = distances[order]
+    is_last = np.append(np.diff(distances) > 0, True)
+    ranked = distances, is_last, is_known[order], is_right, classes[order]
     count = classes.max() + 1
     (copies,) = class_copies(count, num_resamples, seed, num_resamples)
-    values = ranked.rates(np.ones(count), false_alarm_rates)
-    resampled = np.array([ranked.rates(weights, false_alarm_rates) for weights in copies])
+    values = _rates(*ranked, np.ones(count), false_alarm_rates)
+    resampled = np.array([_rates(*ranked, weights, false_alarm_rates) for weights in copies])
     fewest = min(len(np.unique(query_labels[of])) for of in (is_known, ~is_known))
     names = ["rank_1"]
     for rate in false_alarm_rates:
@@ -187,28 +187,21 @@ def open_set_identification(
     }
 
 
-class _Ranked:
-    """Queries in order of the distance of their nearest reference."""
-
-    def __init__(self, distances, is_known, is_right, classes):
-        self._distances, self._classes = distances, classes
-        self._is_known, self._is_right = is_known, is_right
-        self._is_last = np.append(np.diff(distances) > 0, True)
-
-    def rates(self, copies, false_alarm_rates):
-        """Rank 1, then DIR and threshold for each rate, with a number of copies of each class."""
-        weights = copies[self._classes]
-        right = np.cumsum(weights * self._is_right)
-        alarms = np.cumsum(weights * ~self._is_known)
-        num_known = weights[self._is_known].sum()
-        if not num_known or not alarms[-1]:
-            return np.full(1 + 2 * len(false_alarm_rates), np.nan)
-        found = [right[-1] / num_known]
-        for rate in false_alarm_rates:
-            allowed = np.floor(rate * alarms[-1] * (1 + 1e-12))
-            ends = np.flatnonzero((alarms <= allowed) & self._is_last)
-            reached = [0.0, -1.0]
-            if len(ends):
-                reached = [right[ends[-1]] / num_known, self._distances[ends[-1]]]
-            found += reached
-        return np.array(found)
+def _rates(distances, is_last, is_known, is_right, classes, copies, false_alarm_rates):
+    """Rank 1, then DIR and threshold for each rate, with a number of copies of each class."""
+    # The queries are in order of the distance of their nearest reference.
+    weights = copies[classes]
+    right = np.cumsum(weights * is_right)
+    alarms = np.cumsum(weights * ~is_known)
+    num_known = weights[is_known].sum()
+    if not num_known or not alarms[-1]:
+        return np.full(1 + 2 * len(false_alarm_rates), np.nan)
+    found = [right[-1] / num_known]
+    for rate in false_alarm_rates:
+        allowed = np.floor(rate * alarms[-1] * (1 + 1e-12))
+        ends = np.flatnonzero((alarms <= allowed) & is_last)
+        reached = [0.0, -1.0]
+        if len(ends):
+            reached = [right[ends[-1]] / num_known, distances[ends[-1]]]
+        found += reached
+    return np.array(found)

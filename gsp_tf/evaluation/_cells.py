@@ -7,6 +7,7 @@ import numpy as np
 
 from gsp_tf._arguments import checked_seed
 from gsp_tf._console import show_progress
+from gsp_tf.evaluation._vectors import blocks
 from gsp_tf.evaluation.exact_search import all_but
 from gsp_tf.evaluation.search_space import (
     Metric,
@@ -55,10 +56,8 @@ class Cells:
         self._sizes = np.bincount(self._cells, minlength=num_cells)
 
     def _blocks(self, description):
-        count = len(self._embeddings)
-        starts = range(0, count, _BLOCK)
-        for start in show_progress(starts, description, len(starts)):
-            yield slice(start, min(start + _BLOCK, count))
+        parts = blocks(len(self._embeddings), _BLOCK)
+        return show_progress(parts, description, len(parts))
 
     def pairs_within(self, distance: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields the pairs of rows up to a distance of the metric; a pair can occur twice."""
@@ -88,11 +87,11 @@ class Cells:
         unique, places = np.unique(rows, return_inverse=True)
         is_near = np.empty(len(rows), bool)
         order = np.argsort(places, kind="stable")
-        for start in range(0, len(unique), _BLOCK):
-            cells, _ = self._near_cells(self._vectors(unique[start : start + _BLOCK]), distance)
-            ends = np.searchsorted(places[order], [start, start + len(cells)])
-            of = order[slice(*ends)]
-            is_near[of] = (cells[places[of] - start] == self._cells[others[of]][:, None]).any(1)
+        for part in blocks(len(unique), _BLOCK):
+            cells, _ = self._near_cells(self._vectors(unique[part]), distance)
+            of = order[slice(*np.searchsorted(places[order], [part.start, part.stop]))]
+            found = cells[places[of] - part.start]
+            is_near[of] = (found == self._cells[others[of]][:, None]).any(axis=1)
         return is_near
 
     def _pairs(self, rows, cells, distance):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf._typing import Relation
-from gsp_tf.evaluation._vectors import checked_label_vectors, checked_labels
+from gsp_tf.evaluation._vectors import blocks, checked_label_vectors, checked_labels
 
 Nearest = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 """Function from rows `(b,)` of queries and k to indices and distances `(b, k)`, nearest first."""
@@ -118,8 +118,8 @@ class RelatedPositives:
         self.labels = numbers.reshape(-1)
         self._block = max(1, _RELATED_ENTRIES // len(self._of_references))
         rows = np.arange(len(query_labels))
-        blocks = np.split(rows, rows[self._block :: self._block])
-        self.counts = np.concatenate([np.count_nonzero(self._gains(x), axis=1) for x in blocks])
+        gains = (self._gains(rows[part]) for part in blocks(len(rows), self._block))
+        self.counts = np.concatenate([np.count_nonzero(x, axis=1) for x in gains])
         if not self.counts.any():
             raise ValueError(
                 f"None of the {len(self.counts)} queries has a related reference, so there is "
@@ -176,8 +176,8 @@ def positives_of(
 def _ranked(nearest, counts, k, size):
     """Rows of queries with positives, in blocks of a size, and their first k results."""
     used = np.flatnonzero(counts)
-    for start in range(0, len(used), size):
-        rows = used[start : start + size]
+    for part in blocks(len(used), size):
+        rows = used[part]
         indices = np.asarray(nearest(rows, k)[0])
         if indices.shape != (len(rows), k) or indices.dtype.kind not in "iu":
             raise ValueError(

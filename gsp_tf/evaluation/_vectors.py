@@ -109,6 +109,11 @@ def checked_label_vectors(
     return array if callable(relation) and array.dtype.kind in "iu" else array.astype(np.float32)
 
 
+def blocks(count: int, size: int) -> list[slice]:
+    """Slices of `size` rows, and of the rest, which are `count` rows together."""
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+
+
 def unit_vectors(embeddings: np.ndarray) -> np.ndarray:
     """Embeddings of unit length in float64, which avoids overflow; zero vectors stay zero."""
     lengths = np.sqrt(np.einsum("nd,nd->n", embeddings, embeddings, dtype=np.float64))

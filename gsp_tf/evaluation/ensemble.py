@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from gsp_tf.evaluation._positives import Positives, checked_depths
 from gsp_tf.evaluation._vectors import (
+    blocks,
     check_labelled,
     checked_embeddings,
     checked_labels,
@@ -113,8 +114,7 @@ class _EnsembleRanking:
                 measure = functools.partial(self._measure, rows)
                 list(pool.map(measure, self._factors, distances))
                 num_parts = num_threads * -(-len(rows) // (num_threads * _PART_ROWS))
-                parts = np.array_split(np.arange(len(rows)), min(num_parts, len(rows)))
-                parts = [_as_slice(part) for part in reversed(parts)]  # the longest first
+                parts = blocks(len(rows), -(-len(rows) // num_parts))[::-1]  # the longest first
                 sums += pool.map(
                     self._sums,
                     [distances[:, part] for part in parts],
@@ -162,7 +162,7 @@ class _EnsembleRanking:
     def _candidates(self, distances, depth):
         """Rows `(p,)` of queries, and padded `(p, w)` references that can be nearest to them."""
         lower = np.empty(distances.shape[1:], np.float32)
-        for rows in map(_as_slice, _pieces(np.arange(len(lower)), self._width)):
+        for rows in blocks(len(lower), max(1, _PIECE_ENTRIES // self._width)):
             # Summation in the order of `_totals` keeps rounding from making these sums larger.
             smallest = [distances[fold, rows].min(axis=0) for fold in self._folds]
             lower[rows] = functools.reduce(np.add, smallest)
@@ -236,11 +236,6 @@ def _smallest(values, k):
 def _pieces(rows, width):
     """The rows, split into pieces of about `_PIECE_ENTRIES` entries."""
     return np.array_split(rows, min(len(rows), -(-len(rows) * width // _PIECE_ENTRIES)))
-
-
-def _as_slice(rows):
-    """Consecutive rows as a slice."""
-    return slice(rows[0], rows[-1] + 1)
 
 
 def _joined(parts, join):

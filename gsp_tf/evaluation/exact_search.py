@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation._positives import Nearest
-from gsp_tf.evaluation._vectors import checked_embeddings
+from gsp_tf.evaluation._vectors import blocks, checked_embeddings
 from gsp_tf.evaluation.search_space import Metric, PointSpace, corrected_scores
 
 _BLOCK_ROWS = 1 << 13
@@ -43,8 +43,8 @@ class ExactSearch:
         self._index = faiss.IndexFlatL2(self._space.vectors(references[:1]).shape[1])
         self._index.codes.resize(self.size * self._index.code_size)
         self._index.codes.resize(0)  # the room stays, so that the blocks are copied only once
-        for start in range(0, self.size, _BLOCK_ROWS):
-            self._index.add(self._space.vectors(references[start : start + _BLOCK_ROWS]))
+        for rows in blocks(self.size, _BLOCK_ROWS):
+            self._index.add(self._space.vectors(references[rows]))
 
     def __call__(
         self, queries: ArrayLike, k: int, exclude: ArrayLike | None = None
@@ -74,8 +74,8 @@ class ExactSearch:
             raise ValueError(f"k must be between 1 and {available}; received {k}.")
         found = k + (exclude is not None)
         parts = [
-            self._nearest(self._space.vectors(queries[start : start + _BLOCK_ROWS]), found)
-            for start in range(0, len(queries), _BLOCK_ROWS)
+            self._nearest(self._space.vectors(queries[rows]), found)
+            for rows in blocks(len(queries), _BLOCK_ROWS)
         ]
         squares, indices = map(np.concatenate, zip(*parts, strict=True))
         if (indices < 0).any():
@@ -98,8 +98,8 @@ class ExactSearch:
         if k < self.size:
             norms = np.einsum("nd,nd->n", vectors, vectors)
             unsure = np.flatnonzero(squares[:, -1] < _ROUNDING * norms)
-            for start in range(0, len(unsure), _FEW):
-                part = unsure[start : start + _FEW]
+            for few in blocks(len(unsure), _FEW):
+                part = unsure[few]
                 squares[part], rows[part] = search(vectors[part])
         return squares, rows
 

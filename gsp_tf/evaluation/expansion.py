@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, unit_vectors
+from gsp_tf.evaluation._vectors import blocks, checked_embeddings, checked_labels, unit_vectors
 from gsp_tf.evaluation.exact_search import ExactSearch
 
 _BLOCK = 1 << 12
@@ -51,8 +51,7 @@ def expand_queries(
     if not 1 <= n <= available:
         raise ValueError(f"neighbours must be between 1 and {available}; received {n}.")
     expanded = np.empty_like(queries)
-    for start in range(0, len(queries), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    for block in blocks(len(queries), _BLOCK):
         exclude = np.arange(len(queries))[block] if among_themselves else None
         indices, _ = search(queries[block], n, exclude)
         sums = queries[block].astype(np.float64)
@@ -122,8 +121,8 @@ class PCAWhitening:
         embeddings = checked_embeddings(embeddings, "embeddings")
         self._mean = embeddings.mean(axis=0, dtype=np.float64)
         covariance = np.zeros((embeddings.shape[1],) * 2)
-        for start in range(0, len(embeddings), _BLOCK):
-            centred = embeddings[start : start + _BLOCK] - self._mean
+        for rows in blocks(len(embeddings), _BLOCK):
+            centred = embeddings[rows] - self._mean
             covariance += centred.T @ centred
         values, vectors = np.linalg.eigh(covariance / len(embeddings))
         values, vectors = values[::-1], vectors[:, ::-1]
@@ -158,15 +157,11 @@ class PCAWhitening:
                 f"dim must be between 1 and {self.dim}, the components with variance; received "
                 f"{dim}."
             )
-        blocks = range(0, len(embeddings), _BLOCK)
-        return np.concatenate(
-            [
-                unit_vectors(
-                    (embeddings[start : start + _BLOCK] - self._mean) @ self._projection[:, :dim]
-                ).astype(np.float32)
-                for start in blocks
-            ]
-        )
+        projection = self._projection[:, :dim]
+        projected = np.empty((len(embeddings), dim), np.float32)
+        for rows in blocks(len(embeddings), _BLOCK):
+            projected[rows] = unit_vectors((embeddings[rows] - self._mean) @ projection)
+        return projected
 
     def sweep(self, dims: Sequence[int] | None = None) -> list[int]:
         """The dimensions to try: those given, else all components and halves of them down to 8.

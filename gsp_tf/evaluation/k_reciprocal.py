@@ -8,7 +8,7 @@ from scipy import sparse
 
 from gsp_tf._arguments import check_share
 from gsp_tf._console import show_progress
-from gsp_tf.evaluation._vectors import checked_embeddings, distinct_rows
+from gsp_tf.evaluation._vectors import blocks, checked_embeddings, distinct_rows
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.search_space import correct_squares
 
@@ -119,8 +119,8 @@ class KReciprocalSearch:
             raise ValueError(f"rows must be between 0 and {self._count - 1}.")
         indices = np.empty((len(rows), k), np.int64)
         distances = np.empty((len(rows), k), np.float32)
-        blocks = list(_blocks(len(rows), len(self._images)))
-        for block in show_progress(blocks, "Comparing neighbourhoods", len(blocks)):
+        parts = _blocks(len(rows), len(self._images))
+        for block in show_progress(parts, "Comparing neighbourhoods", len(parts)):
             found = self._distances(rows[block])
             if k < found.shape[1]:
                 indices[block] = np.argpartition(found, k - 1, axis=1)[:, :k]
@@ -153,8 +153,8 @@ class KReciprocalSearch:
     def _largest_squares(self):
         """The largest squared distance of each image."""
         largest = np.empty(len(self._images), np.float32)
-        blocks = list(_blocks(len(largest), len(largest)))
-        for block in show_progress(blocks, "Largest distances", len(blocks)):
+        parts = _blocks(len(largest), len(largest))
+        for block in show_progress(parts, "Largest distances", len(parts)):
             squares = self._squares - 2 * (self._images[block] @ self._images.T)
             largest[block] = squares.max(axis=1) + self._squares[block]
         return np.maximum(largest, np.finfo(np.float32).tiny)
@@ -174,9 +174,8 @@ class KReciprocalSearch:
         """V as a sparse matrix, from the neighbours `(N, k1 + 1)` of each image and itself."""
         half = nearest[:, : int(np.around(k1 / 2)) + 1]
         reciprocal, half_reciprocal = _reciprocal(nearest), _reciprocal(half)
-        parts, starts = [], range(0, len(nearest), _BLOCK_SETS)
-        for start in show_progress(starts, "Reciprocal neighbours", len(starts)):
-            block = slice(start, start + _BLOCK_SETS)
+        parts, of_sets = [], blocks(len(nearest), _BLOCK_SETS)
+        for block in show_progress(of_sets, "Reciprocal neighbours", len(of_sets)):
             near, mutual = nearest[block], reciprocal[block]
             theirs = half[near]  # (b, k1 + 1, k1 / 2 + 1), the neighbours of neighbours
             are_theirs = half_reciprocal[near] & mutual[..., None]
@@ -184,7 +183,7 @@ class KReciprocalSearch:
             overlap = np.count_nonzero(known & are_theirs, axis=-1)
             is_added = overlap > 2 / 3 * np.count_nonzero(are_theirs, axis=-1)
             added = are_theirs & is_added[..., None]
-            rows = np.arange(start, start + len(near))
+            rows = np.arange(block.start, block.stop)
             keys = np.concatenate(
                 [
                     (rows[:, None] * len(nearest) + near)[mutual],
@@ -210,10 +209,10 @@ class KReciprocalSearch:
 def _nearest(images, k):
     """The k nearest images of each image, itself the first even of many copies, `(N, k)`."""
     search, every = ExactSearch(images), np.arange(len(images))
-    blocks = [every[start : start + (1 << 12)] for start in range(0, len(images), 1 << 12)]
+    parts = blocks(len(images), 1 << 12)
     others = [
-        search(images[rows], k - 1, rows)[0]
-        for rows in show_progress(blocks, "Nearest neighbours", len(blocks))
+        search(images[rows], k - 1, every[rows])[0]
+        for rows in show_progress(parts, "Nearest neighbours", len(parts))
     ]
     return np.column_stack([every, np.concatenate(others)])
 
@@ -221,8 +220,7 @@ def _nearest(images, k):
 def _reciprocal(nearest):
     """Whether an image is among the neighbours of each of its neighbours, `(N, k)`."""
     found = np.empty(nearest.shape, bool)
-    for start in range(0, len(nearest), _BLOCK_SETS):
-        block = slice(start, start + _BLOCK_SETS)
+    for block in blocks(len(nearest), _BLOCK_SETS):
         rows = np.arange(len(nearest))[block, None, None]
         found[block] = (nearest[nearest[block]] == rows).any(axis=-1)
     return found
@@ -236,5 +234,4 @@ def _rows_of(columns, values, size):
 
 def _blocks(count, size):
     """Slices of `count` rows whose distances to `size` images fit in memory."""
-    step = max(1, _BLOCK_ENTRIES // size)
-    return (slice(start, start + step) for start in range(0, count, step))
+    return blocks(count, max(1, _BLOCK_ENTRIES // size))

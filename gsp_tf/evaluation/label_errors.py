@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation._cells import Cells
-from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
+from gsp_tf.evaluation._vectors import blocks, checked_embeddings, checked_labels
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.search_space import Metric
 
@@ -92,12 +92,11 @@ def label_votes(
 
 def _neighbours(embeddings, k, metric):
     """Rows, and the indices and distances of their nearest others, block by block."""
-    count = len(embeddings)
-    blocks = [np.arange(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
-    if count > _MOST_EXACT:
-        return zip(blocks, Cells(embeddings, metric, _CELLS, 0).nearest(k), strict=True)
-    search = ExactSearch(embeddings, metric)
-    return ((rows, search(embeddings[rows], k, rows)) for rows in blocks)
+    parts = blocks(len(embeddings), _BLOCK)
+    if len(embeddings) > _MOST_EXACT:
+        return zip(parts, Cells(embeddings, metric, _CELLS, 0).nearest(k), strict=True)
+    search, every = ExactSearch(embeddings, metric), np.arange(len(embeddings))
+    return ((rows, search(embeddings[rows], k, every[rows])) for rows in parts)
 
 
 def _votes(given, neighbours, distances):
@@ -109,8 +108,7 @@ def _votes(given, neighbours, distances):
     weights /= weights.sum(axis=1, keepdims=True)
     # votes[r, j]: the weight of all neighbours of row r in the class of its neighbour j
     votes, size = np.empty_like(weights), max(1, _PAIRS // weights.shape[1] ** 2)
-    for start in range(0, len(votes), size):
-        part = slice(start, start + size)
+    for part in blocks(len(votes), size):
         is_same = neighbours[part, :, None] == neighbours[part, None, :]
         np.einsum("rjl,rl->rj", is_same, weights[part], out=votes[part])
     is_given = neighbours == given[:, None]

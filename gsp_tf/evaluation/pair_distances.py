@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike
 from gsp_tf._arguments import checked_seed
 from gsp_tf._console import show_progress
 from gsp_tf.evaluation import _pair_curves as curves
-from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, distinct_rows
+from gsp_tf.evaluation._vectors import (
+    blocks,
+    checked_embeddings,
+    checked_labels,
+    distinct_rows,
+)
 from gsp_tf.evaluation.estimates import class_copies
 from gsp_tf.evaluation.search_space import (
     Metric,
@@ -36,34 +41,17 @@ _SLACK = 1 << 12  # bits
 _ONE = np.float64(1).view(np.int64)
 
 
-def _pair_scale(embeddings: np.ndarray, metric: Metric, order: np.ndarray) -> "_PairScale":
-    """The scale of all pairs of embeddings `(N, D)` in an order, exact if few are different."""
-    first, numbers = distinct_rows(embeddings)
-    scale = _ExactScale if len(first) <= _MOST_DISTINCT else _SteppedScale
-    return scale(embeddings, metric, order, first, numbers)
-
-
 class _PairScale:
     """Integer steps for the distances of all pairs, from 0; the last is `size - 1`."""
 
     # Equal embeddings have the distance 0, and its step holds no other distance. `_numbers` (N,)
-    # says which of the different embeddings each row is.
+    # says which of the different embeddings each row is. `_steps` gives the steps `(r, c)` of a
+    # block of pairs, int64.
 
     size: int
 
     def __init__(self, numbers):
         self._numbers = numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def distances(self, steps: np.ndarray) -> np.ndarray:
-        """The largest distances of steps, in float64."""
-        raise NotImplementedError
-
-    def steps_at(self, distances: np.ndarray) -> np.ndarray:
-        """The last steps up to the given distances; -1 if there are none."""
-        raise NotImplementedError
 
     def blocks(
         self, ends: Sequence[int], description: str
@@ -71,14 +59,10 @@ class _PairScale:
         """Yields rows, columns and the steps of their pairs; each pair of parts occurs once."""
         parts = [slice(*pair) for pair in itertools.pairwise([0, *ends])]
         pairs = itertools.combinations_with_replacement(parts, 2)
-        if len(self) >= _SHOWN:
+        if len(self._numbers) >= _SHOWN:
             pairs = show_progress(pairs, description, len(parts) * (len(parts) + 1) // 2)
         for rows, columns in pairs:
             yield rows, columns, self._steps(rows, columns)
-
-    def _steps(self, rows, columns):
-        """The steps `(r, c)` of a block of pairs, int64."""
-        raise NotImplementedError
 
 
 class _ExactScale(_PairScale):
@@ -134,8 +118,7 @@ class _SteppedScale(_PairScale):
         sample = order[:: -(-len(order) // _SAMPLE)]
         origin = np.median(metric_points(embeddings[sample], metric).astype(np.float64), axis=0)
         self._right = np.ones((len(order), len(origin) + 2))
-        for start in range(0, len(order), _ROWS):
-            rows = slice(start, start + _ROWS)
+        for rows in blocks(len(order), _ROWS):
             points = metric_points(embeddings[order[rows]], metric)
             np.subtract(points, origin, out=self._right[rows, :-2])
         norms = np.einsum("nd,nd->n", self._right[:, :-2], self._right[:, :-2])
@@ -188,8 +171,8 @@ class _SteppedScale(_PairScale):
             is_near &= ~is_copy
         first, second = true_entries(is_near)
         rounding = _ROUNDING**2 / self._unit if self._metric == "cosine" else 0.0
-        for start in range(0, len(first), _PAIRS):
-            i, j = first[start : start + _PAIRS], second[start : start + _PAIRS]
+        for part in blocks(len(first), _PAIRS):
+            i, j = first[part], second[part]
             difference = self._right[rows, :-2][i] - self._right[columns, :-2][j]
             squares = np.einsum("nd,nd->n", difference, difference)
             values[i, j] = 1 + np.where(squares > rounding, squares, 0)
@@ -350,7 +333,9 @@ class PairDistances:
         self._place = np.argsort(shuffled)  # of each class in the shuffled order
         self._order = np.argsort(self._place[numbers], kind="stable")
         self._ends = np.cumsum(sizes[shuffled])
-        self._scale = _pair_scale(embeddings, metric, self._order)
+        first, numbers = distinct_rows(embeddings)
+        scale = _ExactScale if len(first) <= _MOST_DISTINCT else _SteppedScale
+        self._scale = scale(embeddings, metric, self._order, first, numbers)
         self._positives, self._negatives = self._counted()
 
     def _counted(self):

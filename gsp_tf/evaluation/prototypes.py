@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation._vectors import checked_embeddings
+from gsp_tf.evaluation._vectors import blocks, checked_embeddings
 
 _BLOCK_NUMBERS = 2**22
 
@@ -51,9 +51,7 @@ def prototype_partition(features: ArrayLike, prototypes: ArrayLike) -> _Prototyp
     sets = features.reshape(len(features), -1, features.shape[-1])
     assignments = np.empty(sets.shape[:2], int)
     distances = np.empty(sets.shape[:2])
-    block = max(1, _BLOCK_NUMBERS // math.prod(sets.shape[1:]))
-    for start in range(0, len(sets), block):
-        part = slice(start, start + block)
+    for part in blocks(len(sets), max(1, _BLOCK_NUMBERS // math.prod(sets.shape[1:]))):
         points = sets[part].reshape(-1, sets.shape[-1]).astype(np.float64)
         nearest = pairwise_distances_argmin(points, prototypes)
         assignments[part] = nearest.reshape(-1, sets.shape[1])

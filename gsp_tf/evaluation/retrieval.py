@@ -390,22 +390,16 @@ def query_metrics(
     hits: np.ndarray, positives: np.ndarray, recall_at: Sequence[int]
 ) -> dict[str, np.ndarray]:
     """Metrics `(b,)` of queries with 1 to k positives, from hits `(b, k)` in order of distance."""
-    within_r, average_precision = _r_precision_and_map(hits, positives)
+    ranks = np.arange(1, positives.max() + 1)
+    within_r = hits[:, : len(ranks)] & (ranks <= positives[:, None])
+    correct = np.cumsum(within_r, axis=1, dtype=np.int32)
+    precision_at_hits = np.where(within_r, correct / ranks, 0.0)
     return {
         "precision_at_1": hits[:, 0],
-        "r_precision": within_r,
-        "map_at_r": average_precision,
+        "r_precision": correct[:, -1] / positives,
+        "map_at_r": precision_at_hits.sum(axis=1) / positives,
         **{f"recall_at_{depth}": hits[:, :depth].any(axis=1) for depth in recall_at},
     }
-
-
-def _r_precision_and_map(hits, positives):
-    """R-precision and average precision at R of each query, `(b,)` each."""
-    ranks = np.arange(1, positives.max() + 1)
-    hits = hits[:, : len(ranks)] & (ranks <= positives[:, None])
-    correct = np.cumsum(hits, axis=1, dtype=np.int32)
-    precision_at_hits = np.where(hits, correct / ranks, 0.0)
-    return correct[:, -1] / positives, precision_at_hits.sum(axis=1) / positives
 
 
 def grouped_recall(

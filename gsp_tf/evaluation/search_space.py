@@ -8,7 +8,7 @@ import faiss
 import numpy as np
 
 from gsp_tf._arguments import check_choice
-from gsp_tf.evaluation._vectors import unit_vectors
+from gsp_tf.evaluation._vectors import blocks, unit_vectors
 
 Metric = Literal["euclidean", "cosine"]
 _PAIRS = 1 << 14
@@ -112,8 +112,8 @@ def corrected_scores(
         return scores, rows
     of, places = np.nonzero(is_near & (rows >= 0))
     scores = scores.copy()
-    for start in range(0, len(of), _PAIRS):
-        near = of[start : start + _PAIRS], places[start : start + _PAIRS]
+    for part in blocks(len(of), _PAIRS):
+        near = of[part], places[part]
         difference = vectors_of(rows[near]).astype(np.float64) - queries[near[0]]
         squares = np.einsum("nd,nd->n", difference, difference)
         scores[near] = squares if is_l2 else 1 - squares / 2
@@ -130,8 +130,8 @@ def correct_squares(squares: np.ndarray, queries: np.ndarray, references: np.nda
     # So equal vectors have the distance 0, and no square is negative.
     is_near = squares < _NEAR * np.einsum("nd,nd->n", queries, queries)[:, None]
     of, columns = true_entries(is_near)
-    for start in range(0, len(of), _PAIRS):
-        near = of[start : start + _PAIRS], columns[start : start + _PAIRS]
+    for part in blocks(len(of), _PAIRS):
+        near = of[part], columns[part]
         difference = queries[near[0]] - references[near[1]]
         squares[near] = np.einsum("nd,nd->n", difference, difference)
 
@@ -179,8 +179,7 @@ def distances_of_pairs(
         array([5.])
     """
     found = np.empty(len(first))
-    for start in range(0, len(first), _PAIRS):
-        part = slice(start, start + _PAIRS)
+    for part in blocks(len(first), _PAIRS):
         a, b = (
             metric_points(embeddings[rows[part]].astype(np.float64), metric)
             for rows in (first, second)

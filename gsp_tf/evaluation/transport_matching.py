@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from gsp_tf._arguments import check_share, check_sizes
 from gsp_tf._console import show_progress
-from gsp_tf.evaluation._vectors import unit_vectors
+from gsp_tf.evaluation._vectors import blocks, unit_vectors
 
 _BLOCK_PAIRS = 2048
 _LARGEST = 127, 255  # of a component and of a weight
@@ -134,8 +134,7 @@ def match_tokens(
     count = len(queries.tokens)
     distances = np.empty(count, np.float32)
     plans = np.empty((*queries.weights.shape, references.weights.shape[1]), np.float32)
-    for start in range(0, count, _BLOCK_PAIRS):
-        block = slice(start, start + _BLOCK_PAIRS)
+    for block in blocks(count, _BLOCK_PAIRS):
         (tokens, weights), (others, other_weights) = (
             _directions(sets.take(block)) for sets in (queries, references)
         )
@@ -197,11 +196,10 @@ def rerank_by_transport(
         )
     depth = min(depth, indices.shape[1])
     found = np.empty((len(indices), depth), np.float32)
-    step = max(1, _BLOCK_PAIRS // depth)
-    starts = range(0, len(indices), step)
-    for start in show_progress(starts, "Matching local features", len(starts)):
-        rows = np.arange(start, min(start + step, len(indices)))
-        pairs = queries.take(np.repeat(rows, depth)), references.take(indices[rows, :depth].ravel())
+    parts, every = blocks(len(indices), max(1, _BLOCK_PAIRS // depth)), np.arange(len(indices))
+    for rows in show_progress(parts, "Matching local features", len(parts)):
+        others = indices[rows, :depth].ravel()
+        pairs = queries.take(np.repeat(every[rows], depth)), references.take(others)
         matched, _ = match_tokens(*pairs, transport_ratio, entropy_smoothing)
         found[rows] = matched.reshape(-1, depth)
     if weight:

@@ -71,13 +71,8 @@ def verification_metrics(
     distances, positives, negatives = pairs.resampled_curves(
         num_resamples, seed, [point.threshold for point in points]
     )
-    measures = {
-        "auc": (pairs.auc(), curves.auc),
-        "eer": (pairs.eer(), curves.eer),
-        "average_precision": (pairs.average_precision(), curves.average_precision),
-        "accuracy": (pairs.accuracy(), curves.accuracy),
-        "f1": (pairs.f1(), curves.f1),
-    }
+    names = "auc", "eer", "average_precision", "accuracy", "f1"
+    measures = {name: (getattr(pairs, name)(), getattr(curves, name)) for name in names}
     for rate, point in zip(false_match_rates, points, strict=True):
         matched = functools.partial(curves.matched_between, rate=rate)
         reached = functools.partial(curves.distance_between, distances=distances, rate=rate)

@@ -7,9 +7,6 @@ a map with an odd side, the branches of the Caffe network differ in size by one 
 output; here max pooling reaches one place further.
 """
 
-from dataclasses import dataclass
-from typing import Literal
-
 import keras
 from keras import layers
 
@@ -17,37 +14,19 @@ from gsp_tf.backbones._layers import ceil_max_pooling, rgb_input
 from gsp_tf.backbones.registry import InputShape, register
 from gsp_tf.layers import PixelNormalization
 
-
-@dataclass(frozen=True)
-class _Module:
-    """Channels of the branches of an Inception module."""
-
-    one: int
-    three: tuple[int, int]
-    double: tuple[int, int]
-    pool: Literal["average", "max"]
-    projection: int
-
-
-@dataclass(frozen=True)
-class _Reduction:
-    """Channels of the branches of a module that halves the map; its third branch is the input."""
-
-    three: tuple[int, int]
-    double: tuple[int, int]
-
-
+# Channels: 1x1; reduction and 3x3; reduction and two 3x3; pooling and the projection after it. The
+# modules that halve the map have the two branches in the middle, and pooling of their input.
 _MODULES = {
-    "inception_3a": _Module(64, (64, 64), (64, 96), "average", 32),
-    "inception_3b": _Module(64, (64, 96), (64, 96), "average", 64),
-    "inception_3c": _Reduction((128, 160), (64, 96)),
-    "inception_4a": _Module(224, (64, 96), (96, 128), "average", 128),
-    "inception_4b": _Module(192, (96, 128), (96, 128), "average", 128),
-    "inception_4c": _Module(160, (128, 160), (128, 160), "average", 128),
-    "inception_4d": _Module(96, (128, 192), (160, 192), "average", 128),
-    "inception_4e": _Reduction((128, 192), (192, 256)),
-    "inception_5a": _Module(352, (192, 320), (160, 224), "average", 128),
-    "inception_5b": _Module(352, (192, 320), (192, 224), "max", 128),
+    "inception_3a": (64, (64, 64), (64, 96), "average", 32),
+    "inception_3b": (64, (64, 96), (64, 96), "average", 64),
+    "inception_3c": ((128, 160), (64, 96)),
+    "inception_4a": (224, (64, 96), (96, 128), "average", 128),
+    "inception_4b": (192, (96, 128), (96, 128), "average", 128),
+    "inception_4c": (160, (128, 160), (128, 160), "average", 128),
+    "inception_4d": (96, (128, 192), (160, 192), "average", 128),
+    "inception_4e": ((128, 192), (192, 256)),
+    "inception_5a": (352, (192, 320), (160, 224), "average", 128),
+    "inception_5b": (352, (192, 320), (192, 224), "max", 128),
 }
 
 
@@ -61,28 +40,26 @@ def bn_inception(input_shape: InputShape = (None, None, 3)) -> keras.Model:
     x = _convolve(x, 64, 1, "conv2_3x3_reduce")
     x = _convolve(x, 192, 3, "conv2_3x3")
     x = ceil_max_pooling(x, "pool2_3x3_s2")
-    for name, module in _MODULES.items():
-        branches = (_halving_branches if isinstance(module, _Reduction) else _branches)(
-            x, name, module
-        )
-        x = layers.Concatenate(name=f"{name}_output")(branches)
+    for name, channels in _MODULES.items():
+        branches = _halving_branches if len(channels) == 2 else _branches
+        x = layers.Concatenate(name=f"{name}_output")(branches(x, name, *channels))
     return keras.Model(images, x, name="bn_inception")
 
 
-def _branches(x, name, module):
-    pool = _average(x, f"{name}_pool") if module.pool == "average" else _max(x, f"{name}_pool")
+def _branches(x, name, one, three, double, pooling, projection):
+    pool = (_average if pooling == "average" else _max)(x, f"{name}_pool")
     return [
-        _convolve(x, module.one, 1, f"{name}_1x1"),
-        _three(x, name, module.three),
-        _double(x, name, module.double),
-        _convolve(pool, module.projection, 1, f"{name}_pool_proj"),
+        _convolve(x, one, 1, f"{name}_1x1"),
+        _three(x, name, three),
+        _double(x, name, double),
+        _convolve(pool, projection, 1, f"{name}_pool_proj"),
     ]
 
 
-def _halving_branches(x, name, module):
+def _halving_branches(x, name, three, double):
     return [
-        _three(x, name, module.three, strides=2),
-        _double(x, name, module.double, strides=2),
+        _three(x, name, three, strides=2),
+        _double(x, name, double, strides=2),
         ceil_max_pooling(x, f"{name}_pool", padding=2),
     ]
 

@@ -11,7 +11,7 @@ stage is its last "block4b_project_bn" or "block4c_add".
 import functools
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import keras
 from keras import layers
@@ -91,12 +91,10 @@ def _scaled(number):
     """The stages of a network; the first and the last keep their single block."""
     width, depth = _SCALES[number]
     return [
-        _Stage(
-            stage.blocks if stage.blocks == 1 else math.ceil(depth * stage.blocks),
-            stage.kernel,
-            stage.stride,
-            stage.expansion,
-            _rounded(width * stage.filters),
+        replace(
+            stage,
+            blocks=stage.blocks if stage.blocks == 1 else math.ceil(depth * stage.blocks),
+            filters=_rounded(width * stage.filters),
         )
         for stage in _STAGES
     ]

@@ -99,7 +99,8 @@ class Checkpoint(keras.callbacks.Callback):
     def _restore(self, epoch):
         with reading_arrays(self.path, _WHAT) as file:
             state = _read_state(file, lambda number: file[f"array_{number}"])
-            saved = [file[f"variable_{i}"] for i in range(_count(file, "variable_"))]
+            count = sum(name.startswith("variable_") for name in file.files)
+            saved = [file[f"variable_{i}"] for i in range(count)]
         variables = self._variables()
         shapes = [tuple(variable.shape) for variable in variables]
         if state["epoch"] != epoch or [value.shape for value in saved] != shapes:
@@ -151,10 +152,6 @@ def _read_state(file, array):
 def _plain(array):
     """The array in a native NumPy type, which loads without another package."""
     return array.astype("float32") if array.dtype.kind == "V" else array
-
-
-def _count(file, prefix):
-    return sum(name.startswith(prefix) for name in file.files)
 
 
 def _state(part):

@@ -24,11 +24,6 @@ from gsp_tf.evaluation.search_space import correct_squares, power_of_two_below
 _GROUPS = 1024
 
 
-def _padded_width(count: int) -> int:
-    """Number of columns, a multiple of `_GROUPS`, for `count` distances and at least one more."""
-    return (count // _GROUPS + 1) * _GROUPS
-
-
 def _smallest_columns(values: np.ndarray, k: int) -> np.ndarray:
     """Columns `(b, k or more)` that hold the k smallest of each row of float32 `(b, w)` >= 0."""
     # Column c is in group c mod `_GROUPS`, and `_GROUPS` divides w. The k smallest values lie in
@@ -86,7 +81,7 @@ class _EnsembleRanking:
             list(itertools.chain.from_iterable(models)) for models in (query_folds, folds)
         )
         self._size = len(references[0])
-        self._width = _padded_width(self._size)
+        self._width = (self._size // _GROUPS + 1) * _GROUPS  # with a column of padding or more
         self._query_labels = query_labels
         self._labels = np.append(reference_labels, np.zeros(self._width - self._size, int))
         self._recall_at = recall_at

@@ -87,8 +87,10 @@ class KReciprocalSearch:
         self._farthest = self._largest_squares()
         encoding = self._encoded(nearest, k1)
         if k2 > 1:
-            averaging = np.full(len(nearest) * k2, np.float32(1 / k2))
-            encoding = _rows_of(nearest[:, :k2], averaging, len(nearest)) @ encoding
+            shares = np.full(len(nearest) * k2, np.float32(1 / k2))
+            ends = np.arange(0, len(shares) + 1, k2)
+            averaging = sparse.csr_matrix((shares, nearest[:, :k2].ravel(), ends), encoding.shape)
+            encoding = averaging @ encoding
         first, numbers = distinct_rows(self._images)
         self._encoding = encoding = encoding[first[numbers]]  # equal images have equal ones
         self._totals = np.bincount(encoding.nonzero()[0], encoding.data, len(images))
@@ -134,21 +136,18 @@ class KReciprocalSearch:
 
     def _distances(self, rows):
         """Distances of queries to all references `(b, N)`; infinite to the query itself."""
-        found = self._weight * self._scaled_squares(rows, slice(self._first, None))
+        others = slice(self._first, None)
+        squares = self._squares[rows, None] + self._squares[others]
+        squares -= 2 * (self._images[rows] @ self._images[others].T)
+        correct_squares(squares, self._images[rows], self._images[others])
+        found = self._weight * (squares / self._farthest[rows, None])
         for position, row in enumerate(rows):
             shared = self._shared(row)
-            either = self._totals[row] + self._totals[self._first :] - shared
+            either = self._totals[row] + self._totals[others] - shared
             found[position] += (1 - self._weight) * (1 - shared / either)
         if not self._first:
             found[np.arange(len(rows)), rows] = np.inf
         return found
-
-    def _scaled_squares(self, rows, others):
-        """Squared distances of images to others, over the largest of each image."""
-        squares = self._squares[rows, None] + self._squares[others]
-        squares -= 2 * (self._images[rows] @ self._images[others].T)
-        correct_squares(squares, self._images[rows], self._images[others])
-        return squares / self._farthest[rows, None]
 
     def _largest_squares(self):
         """The largest squared distance of each image."""
@@ -224,12 +223,6 @@ def _reciprocal(nearest):
         rows = np.arange(len(nearest))[block, None, None]
         found[block] = (nearest[nearest[block]] == rows).any(axis=-1)
     return found
-
-
-def _rows_of(columns, values, size):
-    """A sparse matrix with as many values in each row."""
-    bounds = np.arange(0, columns.size + 1, columns.shape[1])
-    return sparse.csr_matrix((values, columns.ravel(), bounds), shape=(len(columns), size))
 
 
 def _blocks(count, size):

@@ -241,7 +241,10 @@ def load_manifest(
     sizes |= Counter(row.label for row in readable if row.label in sizes)
     small = left_out.add_small_classes(sizes, min_images_per_class)
     kept = [row for row in readable if row.label not in small]
-    splits = {row.split: _classes_of_split(kept, row.split) for row in rows}
+    splits = {
+        split: sorted({row.label for row in kept if _side(row.split) == _side(split)})
+        for split in dict.fromkeys(row.split for row in rows)
+    }
     if "test" in splits and {"query", "gallery"} & set(splits):
         left_out.problems.append("test images are either test, or query and gallery; received both")
     left_out.problems += [
@@ -326,11 +329,6 @@ def _row_problems(rows: list[_ManifestRow], may_lack_label: bool = False) -> lis
                 f"in {row.split!r}; a class belongs to one split"
             )
     return problems
-
-
-def _classes_of_split(rows: list[_ManifestRow], split: str | None) -> list[str]:
-    """The sorted classes of a split; query and gallery share theirs."""
-    return sorted({row.label for row in rows if _side(row.split) == _side(split)})
 
 
 def _image_set(rows: list[_ManifestRow], names: list[str], channels: int) -> FileImages:

@@ -308,7 +308,8 @@ def _read_archive(
     """Adds the drawings of one zip file that `drawings` lacks."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [name for name in archive.namelist() if _is_drawing(name)]
+            names = (name for name in archive.namelist() if not name.startswith("__MACOSX"))
+            members = [name for name in names if name.count("/") == 3 and name.endswith(".png")]
             for member in members:
                 _, alphabet, character, file = member.split("/")
                 key = (f"{alphabet}/{character}", file)
@@ -330,10 +331,6 @@ def _read_archive(
             f"{path} holds {found[0]:,} characters and {found[1]:,} drawings, expected "
             f"{expected[0]:,} and {expected[1]:,}. Download it again from {_OMNIGLOT}."
         )
-
-
-def _is_drawing(name: str) -> bool:
-    return name.count("/") == 3 and name.endswith(".png") and not name.startswith("__MACOSX")
 
 
 def _read_drawing(content: bytes, size: int) -> np.ndarray:

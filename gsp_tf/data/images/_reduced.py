@@ -1,7 +1,7 @@
 """Reduced copies of image files, so that training decodes each file once."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -58,19 +58,14 @@ def reduce_images(images: FileImages, folder: PathLike, shorter_side: int) -> _R
         for index in range(len(images))
     ]
     copies = [Path(folder, name[:2], f"{name}.npy") for name in digests]
-    present = _present(copies)
+    folders = {copy.parent for copy in copies}  # each is read once
+    present = {file for found in folders if found.is_dir() for file in found.iterdir()}
     missing = [
         (path, copy) for path, copy in zip(images.paths, copies, strict=True) if copy not in present
     ]
     if missing:
         _make(missing, folder, images.channels, shorter_side)
     return _ReducedImages(copies, images.labels, images.class_names, images.groups, images.channels)
-
-
-def _present(copies: Iterable[Path]) -> set[Path]:
-    """The copies that exist, found by reading each folder once."""
-    folders = {copy.parent for copy in copies}
-    return {file for folder in folders if folder.is_dir() for file in folder.iterdir()}
 
 
 def _make(missing: Sequence[tuple[str, Path]], folder: Path, channels: int, shorter_side: int):

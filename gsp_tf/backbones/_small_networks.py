@@ -108,8 +108,7 @@ def conv4(input_shape: InputShape = (None, None, 3)) -> keras.Model:
     x = layers.Rescaling(1.0 / 127.5, offset=-1.0)(images)
     for block in range(4):
         x = layers.Conv2D(64, 3, padding="same", use_bias=False)(x)
-        x = layers.BatchNormalization(momentum=0.9)(x)
-        x = layers.ReLU()(x)
+        x = layers.ReLU()(_normalize(x))
         if block < 2:
             x = layers.MaxPooling2D(2, name=f"block_{block + 1}")(x)
     return keras.Model(images, x, name="conv4")

@@ -18,16 +18,6 @@ from gsp_tf.backbones._efficientnet_lite import efficientnet_lite, state_dict_pr
 from gsp_tf.backbones._googlenet import googlenet
 
 
-def _read_state_dict(path: Path) -> dict[str, np.ndarray]:
-    """The tensors of a `.safetensors` file, or of a file of `torch.save`, by key.
-
-    No code in a file is run: PyTorch reads tensors and containers of them alone (weights_only).
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no file {path}.")
-    return _of_safetensors(path) if path.suffix == ".safetensors" else _of_torch(path)
-
-
 def _of_safetensors(path):
     try:
         from safetensors import SafetensorError
@@ -181,7 +171,9 @@ def convert_weights(path: PathLike, architecture: Convertible, out: PathLike) ->
         raise ValueError(f"The file to write must end in .weights.h5, received {out}.")
     known = _ARCHITECTURES[architecture]
     path = Path(path)
-    state = _read_state_dict(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}.")
+    state = (_of_safetensors if path.suffix == ".safetensors" else _of_torch)(path)
     model = known.build((None, None, 3))
     variables = _variables(model, known.prefix)
     left_out = sorted(set(state) - set(variables))

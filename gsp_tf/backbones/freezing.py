@@ -86,9 +86,8 @@ def freeze_layers(model: keras.Model, patterns: Sequence[str]) -> None:
 
 def _has_trainable_normalization(model):
     """Whether a model has batch normalisation that is not frozen, in layers of any depth."""
-    kinds = [type(layer) for layer in layers_within(model)]
     return any(
-        issubclass(kind, keras.layers.BatchNormalization)
-        and not issubclass(kind, FrozenBatchNormalization)
-        for kind in kinds
+        isinstance(layer, keras.layers.BatchNormalization)
+        and not isinstance(layer, FrozenBatchNormalization)
+        for layer in layers_within(model)
     )

@@ -163,14 +163,18 @@ def embed_in_chunks(
     return outputs, losses
 
 
-def check_chunks(embedder: keras.Model) -> None:
-    """Refuses an embedder whose chunks would give another loss than the whole batch."""
+def check_chunks(embedder: keras.Model) -> list[str]:
+    """Names of the layers that normalise by the statistics of a chunk instead of the batch.
+
+    Refuses an embedder whose chunks would give another loss than the whole batch.
+    """
     if keras.distribution.distribution() is not None:
         raise ValueError(
             "chunk_size is for one device, or for the replicas of tf.distribute; received a model "
             "under keras.distribution.set_distribution. Leave out chunk_size."
         )
     several = getattr(strategy_of(embedder), "num_replicas_in_sync", 1) > 1
+    names = []
     for layer in layers_within(embedder):
         if layer.activity_regularizer is not None:
             raise ValueError(
@@ -182,12 +186,6 @@ def check_chunks(embedder: keras.Model) -> None:
                 "chunk_size on several replicas takes no synchronized batch normalisation; layer "
                 f"{layer.name} is one. Freeze it or make it with synchronized=False."
             )
-
-
-def statistics_of_chunks(embedder: keras.Model) -> list[str]:
-    """Names of the layers that normalise by the statistics of a chunk instead of the batch."""
-    return [
-        layer.name
-        for layer in layers_within(embedder)
-        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
-    ]
+        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
+            names.append(layer.name)
+    return names

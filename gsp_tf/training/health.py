@@ -195,7 +195,8 @@ class HealthCheck(keras.callbacks.Callback):
         self._kept = self._before = self._embedder = None
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
-        if self._kept is not None and _is_due(self._step + 1, self.every):
+        step, early = self._step + 1, (self.every // 4, self.every // 2)
+        if self._kept is not None and (step % self.every == 0 or step in early):
             _bring_back_variables(self.model)
             self._before = _weights_of(self.model)
 
@@ -312,11 +313,6 @@ class HealthCheck(keras.callbacks.Callback):
             measures["proxy_turn"] = float(np.arccos(cosines).mean())
         self._proxies = unit
         return measures
-
-
-def _is_due(step, every):
-    """Whether there is a check at a step, which counts from 1."""
-    return step % every == 0 or step in (every // 4, every // 2)
 
 
 def _loss_of_classes(model):

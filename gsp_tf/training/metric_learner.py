@@ -15,7 +15,7 @@ from gsp_tf._console import counted, listed
 from gsp_tf._keras import first_output, serialized_optimizer
 from gsp_tf._typing import Tensor
 from gsp_tf.losses import seeds_of
-from gsp_tf.training._chunks import check_chunks, embed_in_chunks, statistics_of_chunks
+from gsp_tf.training._chunks import check_chunks, embed_in_chunks
 from gsp_tf.training.distribute import DistributedModel, all_gather, divide_by_replicas
 
 _Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -184,8 +184,7 @@ class MetricLearner(DistributedModel, keras.Model):
         if self._has_told_of_chunks:
             return
         self._has_told_of_chunks = True
-        check_chunks(self.embedder)
-        names = statistics_of_chunks(self.embedder)
+        names = check_chunks(self.embedder)
         if names:
             warnings.warn(
                 f"Batch normalisation uses the statistics of {self.chunk_size} images, those of a "

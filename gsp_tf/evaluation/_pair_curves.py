@@ -32,12 +32,6 @@ def eer(positives, negatives):
         return start + (end - start) * (-low / (high - low))
 
 
-def step_at(negatives, rate):
-    """The last step `(...)` with at most this share of false matches; -1 if there is none."""
-    allowed = np.floor(rate * negatives[..., -1:] * (1 + 1e-12))
-    return np.count_nonzero(negatives <= allowed, axis=-1) - 1
-
-
 def matched_between(positives, negatives, rate):
     """The share `(B,)` of positive pairs where that of negative ones is `rate`, interpolated."""
     return _interpolated(negatives, _from_zero(rates(positives)), rate)

@@ -138,14 +138,15 @@ class _EnsembleRanking:
         for model, unit in zip(distances, self._to_common_unit, strict=True):
             columns = _smallest_columns(model, depth)
             is_same = self._labels[columns] == labels
-            hits = _ranked_flags(_at(model, columns), columns, is_same, depth)
+            near = np.take_along_axis(model, columns, axis=1)
+            hits = _ranked_flags(near, columns, is_same, depth)
             single.append(self._metric_sums(hits[None], positives))
             if unit != 1:
                 model *= unit
         concatenated = []
         for places, columns in self._candidates(distances, depth):
             is_same = self._labels[columns] == labels[places]
-            left = [_at(model, columns, places) for model in distances]
+            left = [model[places[:, None], columns] for model in distances]
             per_choice = [
                 self._metric_sums(_ranked_flags(total, columns, is_same, depth), positives[places])
                 for total in self._totals(np.stack(left))
@@ -164,7 +165,7 @@ class _EnsembleRanking:
         limits = np.empty(len(lower), np.float32)
         seeds = _smallest(lower, min(_SEEDS_PER_NEIGHBOUR * depth, self._size))
         for rows in _pieces(np.arange(len(lower)), seeds.shape[1]):
-            seed_distances = np.stack([_at(model, seeds[rows], rows) for model in distances])
+            seed_distances = np.stack([model[rows[:, None], seeds[rows]] for model in distances])
             limits[rows] = functools.reduce(
                 np.maximum,
                 (
@@ -214,17 +215,10 @@ def _factors(queries, references, unit, width):
     return left, right.T
 
 
-def _at(distances, columns, rows=None):
-    """Distances `(b, s)` at some columns."""
-    if rows is None:
-        rows = np.arange(len(distances))
-    return distances[rows[:, None], columns]
-
-
 def _smallest(values, k):
     """Columns of the k smallest values of each row `(b, k)`, in no order."""
     columns = _smallest_columns(values, k)
-    least = np.argpartition(_at(values, columns), k - 1, axis=1)[:, :k]
+    least = np.argpartition(np.take_along_axis(values, columns, axis=1), k - 1, axis=1)[:, :k]
     return np.take_along_axis(columns, least, axis=1)
 
 

@@ -404,7 +404,12 @@ class PairDistances:
         Raises:
             ValueError: if the rate is not in [0, 1].
         """
-        return self._point(self._steps_at([rate])[0])
+        _check_rate(rate)
+        allowed = np.floor(rate * self.num_negative * (1 + 1e-12))
+        last = np.searchsorted(self._negatives, allowed, "right") - 1
+        both = self._positives + self._negatives
+        matched = both[last] if last >= 0 else 0
+        return self._point(np.searchsorted(both, matched) if matched else -1)
 
     def at_true_match_rate(self, rate: float) -> _OperatingPoint:
         """The smallest distance up to which this share of the pairs of the same class lie.
@@ -415,21 +420,13 @@ class PairDistances:
         Raises:
             ValueError: if the rate is not in [0, 1].
         """
-        _checked_rates([rate])
+        _check_rate(rate)
         needed = np.ceil(rate * self.num_positive * (1 - 1e-12))
         return self._point(int(np.searchsorted(self._positives, needed)))
 
     def at_threshold(self, threshold: float) -> _OperatingPoint:
         """The rates of a given threshold, rounded up to a step where distances are."""
         return self._point(int(self._scale.steps_at(threshold)))
-
-    def _steps_at(self, rates):
-        """The last steps with pairs up to which the shares of false matches are allowed."""
-        _checked_rates(rates)
-        last = curves.step_at(self._negatives, np.reshape(rates, (-1, 1)))
-        both = self._positives + self._negatives
-        matched = np.where(last < 0, 0, both[last])
-        return np.where(matched == 0, -1, np.searchsorted(both, matched))
 
     def _point(self, step):
         if step < 0:
@@ -495,7 +492,7 @@ class PairDistances:
         return self._scale.distances(steps), *map(np.concatenate, zip(*parts, strict=True))
 
 
-def _checked_rates(rates):
-    """Raises `ValueError` unless all rates are in [0, 1]."""
-    if not all(0 <= rate <= 1 for rate in rates):
-        raise ValueError(f"rates must be in [0, 1]; received {', '.join(map(str, rates))}.")
+def _check_rate(rate):
+    """Raises `ValueError` unless a rate is in [0, 1]."""
+    if not 0 <= rate <= 1:
+        raise ValueError(f"rates must be in [0, 1]; received {rate}.")

@@ -51,7 +51,7 @@ def models_are_loaded_once():
         return replacement
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("embedder", "_forward", "_token_models"):
+        for name in ("embedder", "_forward", "_token_model"):
             patch.setattr(RunModel, name, sharing(name))
         yield
 

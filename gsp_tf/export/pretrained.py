@@ -21,7 +21,7 @@ from gsp_tf.export.metadata import (
     public_recipe,
     without_place,
 )
-from gsp_tf.export.runs import KERAS_NAME, ServedEmbedder, compare, train_classes
+from gsp_tf.export.runs import KERAS_NAME, ServedEmbedder, compare, outputs_of, train_classes
 from gsp_tf.runs import (
     RunFolder,
     baselines,
@@ -142,7 +142,7 @@ def _save(model, folder, license, repository=None):
     with new_folder(folder) as temporary:
         whole.save(temporary / _MODEL)
         shape = embedder.inputs[0].shape
-        compare(_outputs_of(embedder), _outputs_of(_load(temporary)), shape)
+        compare(outputs_of(embedder), outputs_of(_load(temporary)), shape)
         name = Path(folder).name
         if run is None:
             metadata, recipe = _of_model(embedder, name), None
@@ -178,10 +178,6 @@ def _model_path(folder):
     if path is None:
         raise FileNotFoundError(f"{folder} holds no model: it has no {_MODEL} or {KERAS_NAME}.")
     return path
-
-
-def _outputs_of(embedder):
-    return lambda images: {"embedding": first_output(embedder(images, training=False))}
 
 
 def _of_run(run, public, embedder, name, folder):

@@ -173,14 +173,19 @@ def _check(is_wanted, what, pooling, method):
         )
 
 
-def _write_litert(served, recipe, folder):
-    """Writes `model.tflite`, with the input `images` and the outputs of a `ServedEmbedder`."""
+def _checked_input(format, served, recipe):
+    """The input of a model that is not in half precision, for which others give other numbers."""
     if recipe.training.precision != "float32":
         raise ValueError(
-            "LiteRT takes models of training.precision=float32; received "
+            f"{format} takes models of training.precision=float32; received "
             f"{recipe.training.precision}. It can be exported as saved_model."
         )
-    images = keras.InputSpec(dtype="float32", shape=served.embedder.input_shape, name="images")
+    return keras.InputSpec(dtype="float32", shape=served.embedder.input_shape, name="images")
+
+
+def _write_litert(served, recipe, folder):
+    """Writes `model.tflite`, with the input `images` and the outputs of a `ServedEmbedder`."""
+    images = _checked_input("LiteRT", served, recipe)
     if isinstance(served.pooling, GeneralizedMaxPooling):
         served = ServedEmbedder(_without_cholesky(served.embedder))
     builtin = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
@@ -230,17 +235,11 @@ def _write_onnx(served, recipe, folder):
     missing = [name for name in _ONNX_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(f"Export to ONNX needs {', '.join(missing)}: {to_install('onnx')}.")
-    # ONNX Runtime gives other numbers in half precision.
-    if recipe.training.precision != "float32":
-        raise ValueError(
-            "ONNX takes models of training.precision=float32; received "
-            f"{recipe.training.precision}. It can be exported as saved_model."
-        )
+    images = _checked_input("ONNX", served, recipe)
     import onnx
 
     _add_erfc()
     path = folder / "model.onnx"
-    images = keras.InputSpec(dtype="float32", shape=served.embedder.input_shape, name="images")
     logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)  # check_model reports gaps
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # Keras uses np.object
@@ -347,7 +346,11 @@ def _write_keras(served, recipe, folder):
 
 def _read_keras(folder):
     """A function from images to the embedding; Keras' safe mode runs no code in the file."""
-    embedder = keras.models.load_model(folder / KERAS_NAME, compile=False)
+    return outputs_of(keras.models.load_model(folder / KERAS_NAME, compile=False))
+
+
+def outputs_of(embedder):
+    """The embedding as a function from images to a dict of outputs."""
     return lambda images: {"embedding": first_output(embedder(images, training=False))}
 
 

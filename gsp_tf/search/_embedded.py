@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from gsp_tf._files import SEAL, UNSEALED, check_seal, replace_bytes, sealed
 from gsp_tf._metadata import LARGEST, Metadata, ModelInfo, check_range
 from gsp_tf._typing import PathLike
-from gsp_tf.search._tables import opened_parquet, read_parquet, vectors_of, write_table
+from gsp_tf.search._tables import opened_parquet, read_parquet, vectors_of
 
 FILE_COLUMNS = {"file_size": pa.int64(), "file_time": pa.timestamp("ns", "UTC")}
 _CORRUPT = b"corrupt"
@@ -111,7 +111,6 @@ class EmbeddingsFolder:
         return folder
 
     def metadata(self) -> EmbeddingsMetadata:
-        """Reads `embeddings.json`."""
         return EmbeddingsMetadata.read(self.metadata_path)
 
     def shards(self) -> Iterator[pa.Table]:
@@ -137,7 +136,6 @@ class EmbeddingsFolder:
             )
 
     def shard_path(self, number: int) -> Path:
-        """The path of a shard."""
         return self.path / f"embeddings-{number:05}.parquet"
 
     def write_shard(
@@ -181,11 +179,6 @@ class EmbeddingsFolder:
         content = path.read_bytes()
         check_seal(path, content, _AGAIN)
         return content
-
-    def write_corrupt(self, corrupt: list[tuple[str, str]]) -> None:
-        """Writes `corrupt.csv`."""
-        paths, reasons = map(list, zip(*corrupt, strict=True))
-        write_table(self.corrupt_path, {"path": paths, "reason": reasons})
 
 
 def _notes(metadata: dict | None, path: Path) -> tuple[list, list]:

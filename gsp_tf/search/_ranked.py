@@ -36,15 +36,12 @@ class RankedImages:
     @functools.cached_property
     def searched(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Arguments of metrics: queries `(Q, D)`, their classes, references `(N, D)`, theirs."""
-        return tuple(
-            values
-            for images in (self.queries, self.references)
-            for values in (
-                (None, None)
-                if images is None
-                else (images.vectors, np.searchsorted(self.class_names, images.labels))
-            )
-        )
+
+        def described(images):
+            return images.vectors, np.searchsorted(self.class_names, images.labels)
+
+        references = (None, None) if self.references is None else described(self.references)
+        return *described(self.queries), *references
 
     @property
     def tokens(self) -> tuple[TokenSets | None, TokenSets | None]:

@@ -25,7 +25,7 @@ from gsp_tf.search._embedded import (
     ImageList,
     Outcome,
 )
-from gsp_tf.search._tables import as_text, num_tokens, token_columns, vector_column
+from gsp_tf.search._tables import as_text, num_tokens, token_columns, vector_column, write_table
 from gsp_tf.search.embedder import RunModel
 
 
@@ -183,7 +183,8 @@ def _outcome(folder, metadata):
         corrupt += unreadable
         lengths += extent
     if corrupt:
-        folder.write_corrupt(corrupt)
+        paths, reasons = map(list, zip(*corrupt, strict=True))
+        write_table(folder.corrupt_path, {"path": paths, "reason": reasons})
     if not count:
         raise ValueError(
             f"No image can be read of {counted(len(corrupt), 'file')}; see {folder.corrupt_path}."

@@ -110,9 +110,6 @@ def _is_upright_jpeg(contents):
         return False
 
 
-_NOT_DECODED = "TensorFlow cannot decode it"
-
-
 class _Embedded(NamedTuple):
     """Embeddings, NaN for unreadable images, and for each image the problem or an empty text."""
 
@@ -245,13 +242,11 @@ class RunModel:
         Raises:
             ValueError: As in `embed_images`, or if the pooling of the model has no weights.
         """
-        if k not in self._token_models:
-            self._token_models[k] = runs.TokenModel(self.embedder, k)
-        return self._embed_readable(images, description, self._token_models[k])
+        return self._embed_readable(images, description, self._token_model(k))
 
     @functools.cached_property
-    def _token_models(self):
-        return {}
+    def _token_model(self):
+        return functools.cache(lambda k: runs.TokenModel(self.embedder, k))
 
     def _embed_readable(self, images, description, tokens):
         images = several(images)
@@ -261,13 +256,16 @@ class RunModel:
         try:
             checked = CheckedImages(images, self.embedder.input_shape[-1])
             batches, sets = self._batches(checked), []
+            if description is not None:
+                batches = show_progress(batches, description, len(batches))
             if tokens is not None:
-                batches = _Seen(batches, lambda images: sets.append(tokens(images)))
-            found, problems = self.embed_batches(batches, description), checked.problems
+                batches = _seen(batches, lambda images: sets.append(tokens(images)))
+            found, problems = self.embed_batches(batches), checked.problems
             sets = tokens and TokenSets.join(sets)
         except tf.errors.InvalidArgumentError:
             if len(images) == 1:
-                found, problems = np.zeros((1, self.dim), np.float32), [_NOT_DECODED]
+                found = np.zeros((1, self.dim), np.float32)
+                problems = ["TensorFlow cannot decode it"]
                 sets = tokens and tokens.none()
             else:
                 alone = [self._embed_readable([image], None, tokens) for image in images]
@@ -290,16 +288,8 @@ class RunModel:
         return [(evaluation_image(images, 0, size, resize)[None], images.labels)]
 
 
-class _Seen:
-    """Batches whose images are shown to a function on their way."""
-
-    def __init__(self, batches, look):
-        self._batches, self._look = batches, look
-
-    def __len__(self):
-        return len(self._batches)
-
-    def __iter__(self):
-        for images, labels in self._batches:
-            self._look(images)
-            yield images, labels
+def _seen(batches, look):
+    """Yields batches after showing their images to a function."""
+    for images, labels in batches:
+        look(images)
+        yield images, labels

@@ -171,12 +171,6 @@ class Embeddings:
         Raises:
             FileNotFoundError: if there is nothing at the path, or a run has no embeddings.
             ValueError: if there are no embeddings, tokens are missing, or a file is damaged.
-
-        Example:
-            >>> Embeddings.read("no/such/folder")
-            Traceback (most recent call last):
-                ...
-            FileNotFoundError: no/such/folder does not exist.
         """
         if isinstance(source, Embeddings):
             if tokens and not source.has_tokens:
@@ -690,17 +684,15 @@ def evaluated_embeddings(
     run = runs.Run(path)
     run.splits = runs.load_splits(run.recipe, download=False)
     kept = run.test_embeddings()
-    found = []
-    for images, embeddings in (
-        (run.splits.test, kept.queries),
-        (run.splits.gallery if with_gallery else None, kept.references),
-    ):
+
+    def embedded(images, embeddings):
         sets = None
-        if images is not None and token_model is not None:
+        if token_model is not None:
             batches = runs.evaluation_batches(run.recipe, images)
             batches = show_progress(batches, "Local features of the test images", len(batches))
             sets = token_model.embed(batches)
-        found.append(
-            None if images is None else _of_set(model, images, embeddings, str(path), sets)
-        )
-    return tuple(found)
+        return _of_set(model, images, embeddings, str(path), sets)
+
+    gallery = run.splits.gallery if with_gallery else None
+    queries = embedded(run.splits.test, kept.queries)
+    return queries, None if gallery is None else embedded(gallery, kept.references)

@@ -55,6 +55,11 @@ def write_gallery_page(
     return write_page(path, "gallery.html", title=title, summary=summary, sections=shown())
 
 
+def as_pixels(images: np.ndarray) -> np.ndarray:
+    """Prepared float images as uint8."""
+    return np.clip(np.rint(images), 0, 255).astype(np.uint8)
+
+
 def pair_pictures(tokens: "TokenModel", images: Tensor) -> list[np.ndarray]:
     """Draws what the first image has in common with each of the others.
 
@@ -69,7 +74,7 @@ def pair_pictures(tokens: "TokenModel", images: Tensor) -> list[np.ndarray]:
     sets = tokens(images)
     query, others = sets.take([0]), sets.take(range(1, count + 1))
     _, plans = match_tokens(sets.take([0] * count), others)
-    pixels = np.clip(np.rint(images), 0, 255).astype(np.uint8)
+    pixels = as_pixels(images)
     return [
         draw_matches(pixels[0], other, plan, query.places[0], places, tokens.grid)
         for other, plan, places in zip(pixels[1:], plans, others.places, strict=True)

@@ -203,29 +203,15 @@ def find_thresholds(
     if index is not None:
         whose, metric, dim = f"the index {index.path}", index.metadata.metric, index.metadata.dim
         places.insert(0, index.path / NAME)
-    path = "given"
-    if thresholds is None:
-        path, thresholds = _fitting(places, metric, dim, whose)
-    elif not isinstance(thresholds, Thresholds):
-        path = thresholds
-        if not Path(path).is_file():
-            raise FileNotFoundError(
-                f"{path} does not exist; gsp-tf calibrate writes thresholds to a file {NAME}."
-            )
-        thresholds = Thresholds.read(path)
     if thresholds is not None:
-        thresholds.check(model, metric, dim, whose, path)
-    return thresholds
-
-
-def _fitting(places, metric, dim, whose):
-    """The first file of thresholds for a metric and a dimension, and what it holds."""
+        return given_thresholds(thresholds, model, metric, dim, whose)
     for path in filter(Path.is_file, dict.fromkeys(places)):
         found = Thresholds.read(path)
         if dim not in (None, found.dim):
             continue  # thresholds of whole embeddings say nothing about their prefixes
         if metric in (None, found.metric):
-            return path, found
+            found.check(model, metric, dim, whose, path)
+            return found
         # The place of the warning is this line, so that one command says it once.
         warnings.warn(
             f"The thresholds {path} are for {found.metric} distances, and {whose} has {metric} "
@@ -233,7 +219,27 @@ def _fitting(places, metric, dim, whose):
             "makes thresholds that do.",
             stacklevel=1,
         )
-    return None, None
+    return None
+
+
+def given_thresholds(
+    thresholds: Thresholds | PathLike,
+    model: ModelInfo | None,
+    metric: str | None,
+    dim: int | None,
+    whose: str,
+) -> Thresholds:
+    """`Thresholds`, or those in a file, that belong to a model, a metric and a dimension."""
+    path = "given"
+    if not isinstance(thresholds, Thresholds):
+        path = thresholds
+        if not Path(path).is_file():
+            raise FileNotFoundError(
+                f"{path} does not exist; gsp-tf calibrate writes thresholds to a file {NAME}."
+            )
+        thresholds = Thresholds.read(path)
+    thresholds.check(model, metric, dim, whose, path)
+    return thresholds
 
 
 def calibrate(

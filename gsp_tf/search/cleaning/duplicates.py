@@ -38,7 +38,7 @@ from gsp_tf.search._tables import write_table
 from gsp_tf.search.cleaning._images import ImagesToClean, TableFormat, read_images
 from gsp_tf.search.embedder import RunModel
 from gsp_tf.search.pages import write_gallery_page
-from gsp_tf.search.thresholds import Thresholds
+from gsp_tf.search.thresholds import Thresholds, given_thresholds
 
 _MOST_GROUPS = 200
 _MOST_PICTURES = 24
@@ -226,8 +226,10 @@ def _distance(images, distance, thresholds, out, seed):
     """The distance of near duplicates, the `_DuplicateDistance`, and the file that it is from."""
     if distance is not None:
         return distance, None, None
+    dim = images.embeddings.shape[1]
     if thresholds is not None:
-        return _distance_of_match(images, thresholds), None, None
+        of = images.model, images.metric, dim, "the collection"
+        return given_thresholds(thresholds, *of).match.distance.value, None, None
     if images.run is None:
         raise ValueError(
             "How near are near duplicates? Give a distance (--distance), thresholds of gsp-tf "
@@ -243,7 +245,6 @@ def _distance(images, distance, thresholds, out, seed):
     if kept.is_file():
         measured = _DuplicateDistance.read(kept)
         check_same_model(images.run.info, measured.model, f"{images.run.folder.path} and {kept}")
-        dim = images.embeddings.shape[1]
         if dim != measured.dim:
             raise ValueError(
                 f"{kept} is the distance of embeddings of dimension {measured.dim}; these have "
@@ -255,18 +256,6 @@ def _distance(images, distance, thresholds, out, seed):
     measured = _calibrate_on_copies(images.run, files, images.embeddings_of(rows), seed=seed)
     measured.write(kept)
     return measured.distance, measured, None
-
-
-def _distance_of_match(images, thresholds):
-    """The distance up to which two images match by thresholds of the same model."""
-    path = thresholds
-    if isinstance(thresholds, Thresholds):
-        path = "given"
-    else:
-        thresholds = Thresholds.read(thresholds)
-    dim = images.embeddings.shape[1]
-    thresholds.check(images.model, images.metric, dim, "the collection", path)
-    return thresholds.match.distance.value
 
 
 def _sizes(names, groups):

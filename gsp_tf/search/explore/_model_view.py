@@ -16,7 +16,7 @@ from gsp_tf.runs import (
 )
 from gsp_tf.search import RunModel
 from gsp_tf.search.explore._searched import Searched
-from gsp_tf.search.pages import TOKENS, pair_pictures
+from gsp_tf.search.pages import TOKENS, as_pixels, pair_pictures
 
 MAX_IMAGES = 1000
 _PATCHES = 12
@@ -71,11 +71,6 @@ class ModelView:
     def attributes(self, images: Tensor) -> np.ndarray:
         """Attributes `(B, H, W, m)` of the places of images `(B, S, S, channels)`."""
         return attributes_of_head(self._head, self._features(images, training=False))
-
-
-def as_pixels(image: np.ndarray) -> np.ndarray:
-    """Converts a prepared float image to uint8."""
-    return np.clip(np.rint(image), 0, 255).astype("uint8")
 
 
 class Patch(NamedTuple):

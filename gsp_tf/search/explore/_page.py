@@ -27,7 +27,6 @@ from gsp_tf.search.explore._searched import Searched, shown_reason
 from gsp_tf.search.index._where import ConditionError
 from gsp_tf.search.index.neighbours import Neighbour
 from gsp_tf.visual import (
-    Tile,
     array_tile,
     attribute_histograms,
     color_scale,
@@ -77,10 +76,20 @@ class Exploration:
         self.num_prototypes = view.num_prototypes if len(searched) else 0
 
     def page(self, max_bytes: int) -> str:
+        """The initial page, with example images to click and the upload limit."""
         images, indices, _, names, labels = self._examples
         tiles = [array_tile(images.image(i), name) for i, name in zip(indices, names, strict=True)]
-        examples = list(zip(tiles, labels, strict=True))
-        return page_html(self._view, self._searched, examples, max_bytes)
+        return _rendered(
+            "explore.html",
+            title=self._view.model.recipe.name,
+            recipe=self._view.model.recipe,
+            view=self._view,
+            searched=self._searched,
+            examples=list(zip(tiles, labels, strict=True)),
+            max_bytes=max_bytes,
+            too_large=_too_large(max_bytes),
+            no_prototypes=_no_prototypes(self._view.pooling_name),
+        )
 
     def search(self, content: bytes, name: str, where: str | None = None) -> str:
         """The places and neighbours of an image, given the bytes of its file."""
@@ -189,7 +198,8 @@ class _Page:
             self._browser = self._worker.submit(self._exploration.browser, self._looked_at)
         await asyncio.to_thread(wait, [self._browser], _PATIENCE)
         if not self._browser.done():
-            return HTMLResponse(progress_html(*self._seen), 202)
+            done, total = self._seen  # in images; 0 of 0 before the first
+            return HTMLResponse(_rendered("progress.html", done=done, total=total), 202)
         return await self._work(lambda: answer(self._browser.result()))
 
     def _looked_at(self, done, total):
@@ -349,25 +359,7 @@ def _in_url(host):
     return f"[{host.lower()}]" if ":" in host else host.lower()
 
 
-def page_html(
-    view: ModelView, searched: Searched, examples: list[tuple[Tile, str | None]], max_bytes: int
-) -> str:
-    """The initial page, with example images to click and the upload limit."""
-    return _rendered(
-        "explore.html",
-        title=view.model.recipe.name,
-        recipe=view.model.recipe,
-        view=view,
-        searched=searched,
-        examples=examples,
-        max_bytes=max_bytes,
-        too_large=_too_large(max_bytes),
-        no_prototypes=_no_prototypes(view.pooling_name),
-    )
-
-
-def _too_large(max_bytes: int) -> str:
-    """The answer to a file above the upload limit."""
+def _too_large(max_bytes):
     return f"The file is too large; the page takes files of at most {max_bytes / 1e6:g} MB."
 
 
@@ -405,11 +397,6 @@ def found_html(
         pairs=[(name, png_uri(picture)) for name, picture in pairs],
         where=where,
     )
-
-
-def progress_html(done: int, total: int) -> str:
-    """Progress in images; the total is 0 before the first image."""
-    return _rendered("progress.html", done=done, total=total)
 
 
 def prototypes_html(browser: PrototypeBrowser) -> str:

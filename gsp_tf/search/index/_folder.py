@@ -10,12 +10,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import faiss
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gsp_tf._console import command_line, listed
@@ -43,26 +42,7 @@ def stored_tables(find: Callable[[], Path], ids: pa.ChunkedArray) -> Tables:
     return lambda: iter([read()])
 
 
-def without(tables: Tables | None, ids: np.ndarray) -> Tables | None:
-    if tables is None:
-        return None
-    dropped = pa.array(ids, pa.int64())
-    return lambda: (table.filter(pc.invert(pc.is_in(table["id"], dropped))) for table in tables())
-
-
-def chained(first: Tables | None, second: Tables | None) -> Tables | None:
-    """The tables of both, or none if one has none."""
-    if first is None or second is None:
-        return None
-
-    def tables():
-        yield from first()
-        yield from second()
-
-    return tables
-
-
-def write_tables(tables: Tables, sink) -> None:
+def _write_tables(tables: Tables, sink) -> None:
     """Writes tables as one Arrow file, one after the other."""
     writer = None
     for table in tables():
@@ -180,12 +160,18 @@ class Segment:
     stored: StoredSegment | None = None
 
     def without(self, ids: np.ndarray) -> "Segment":
-        items = self.items.filter(pa.array(~np.isin(self.items["id"], ids)))
-        return Segment(self.vectors.without(ids), items, without(self.tokens, ids))
+        def kept(table):
+            return table.filter(pa.array(~np.isin(table["id"], ids)))
+
+        tokens = None if self.tokens is None else lambda: map(kept, self.tokens())
+        return Segment(self.vectors.without(ids), kept(self.items), tokens)
 
     def merged(self, other: "Segment") -> "Segment":
         """This segment with the images of another with larger ids; both may change."""
-        tokens = chained(self.tokens, other.tokens) if len(self.items) else other.tokens
+        tokens = other.tokens
+        if len(self.items):
+            both = self.tokens, other.tokens
+            tokens = None if None in both else lambda: (t for of in both for t in of())
         items = joined_items([self.items, other.items])
         return Segment(self.vectors.merged(other.vectors), items, tokens)
 
@@ -215,7 +201,6 @@ def joined_items(tables: list[pa.Table]) -> pa.Table:
         ) from error
 
 
-_Read = TypeVar("_Read")
 _ROWS_PER_GROUP = 2**16  # texts of small groups are read in large batches
 
 
@@ -299,7 +284,10 @@ class IndexFolder:
                 f"({command_line('index', self.path, '--add', 'DIR')}), choose another folder or "
                 "remove it."
             )
-        if self.path.exists() and not (self.path.is_dir() and all(map(_is_left, self._files()))):
+        if self.path.exists() and not (
+            self.path.is_dir()
+            and all(is_ours(file.name) or file.name.startswith(".") for file in self.path.iterdir())
+        ):
             raise FileExistsError(f"{self.path} exists and holds no index; choose another folder.")
 
     def metadata(self) -> IndexMetadata:
@@ -346,7 +334,7 @@ class IndexFolder:
             )
         return metadata
 
-    def _of_one_generation(self, read: Callable[[IndexMetadata], _Read]) -> _Read:
+    def _of_one_generation(self, read: Callable[[IndexMetadata], Any]) -> Any:
         while True:
             metadata = self.metadata()
             try:
@@ -451,7 +439,7 @@ class IndexFolder:
             lambda sink: pq.write_table(segment.items, sink, row_group_size=_ROWS_PER_GROUP),
         )
         if segment.tokens is not None and len(segment.items):
-            write = functools.partial(write_tables, segment.tokens)
+            write = functools.partial(_write_tables, segment.tokens)
             tokens = files["tokens"] = stored(f"tokens-{stamp}.arrow", write)
             kept = stored_tables(lambda: tokens.left_on_disk(self.path), segment.items["id"])
         return replace(segment, tokens=kept, stored=StoredSegment(len(segment.items), **files))
@@ -464,12 +452,5 @@ class IndexFolder:
     def _left(self, metadata: IndexMetadata | None) -> list[Path]:
         """The files of segments that the index does not name, after a change that was stopped."""
         kept = {file.name for file in metadata.files} if metadata is not None else set()
-        return [file for file in self._files() if is_ours(file.name) and file.name not in kept]
-
-    def _files(self) -> list[Path]:
-        return list(self.path.iterdir())
-
-
-def _is_left(file: Path) -> bool:
-    """Whether a file may be left over from a killed build of an index."""
-    return file.name.startswith(".") or is_ours(file.name)
+        files = list(self.path.iterdir())
+        return [file for file in files if is_ours(file.name) and file.name not in kept]

@@ -294,11 +294,8 @@ class VectorIndex:
             smallest, largest = 1, index.nlist
         else:
             return []
-        found = []
-        while smallest < largest:
-            found.append(smallest)
-            smallest *= 2
-        return [*found, largest]
+        doubled = (smallest << number for number in range(31))
+        return [*(effort for effort in doubled if effort < largest), largest]
 
     def search(
         self,
@@ -490,13 +487,8 @@ def choose_effort(
     efforts = vectors.efforts()
     if not efforts:
         return _recall(vectors, queries, excluded, truth)
-    *efforts, largest = efforts
-    best = reached(largest)
-    for effort in efforts:
-        share = reached(effort)
-        if share >= _SHARE_OF_BEST * best:
-            return share
-    return reached(largest)
+    best = reached(efforts[-1])
+    return next(share for share in map(reached, efforts) if share >= _SHARE_OF_BEST * best)
 
 
 def _recall(vectors, queries, excluded, truth):

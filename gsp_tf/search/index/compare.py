@@ -186,13 +186,12 @@ def _sampled(source, most, rng):
         rows = np.sort(rng.choice(source.count, most, replace=False))
     else:
         rows = np.arange(source.count)
-    sample, start, filled = np.empty((len(rows), source.dim), np.float32), 0, 0
+    sample, start = [], 0
     for block in show_progress(source.blocks(), "Reading", source.num_blocks):
-        stop = start + len(block)
-        chosen = rows[filled : np.searchsorted(rows, stop)] - start
-        sample[filled : filled + len(chosen)] = vectors_of(block)[chosen]
-        start, filled = stop, filled + len(chosen)
-    return sample
+        first, stop = np.searchsorted(rows, [start, start + len(block)])
+        sample.append(vectors_of(block)[rows[first:stop] - start])
+        start += len(block)
+    return np.concatenate(sample)
 
 
 class _Builder:

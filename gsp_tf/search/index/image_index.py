@@ -292,29 +292,21 @@ class PrefixIndex(Index):
                 f"The index {self.path} is compressed ({metadata.kind}) and has no prefixes of its "
                 f"embeddings; build one of them with gsp-tf index --dim {dim}."
             )
-        whole = metadata.embedding_dim or metadata.dim
-        space, segments = None, []
+        index.check_k(1)
+        first = truncated(next(index.embeddings())[1][:1], dim)
+        space = SearchSpace.around(np.concatenate([first, np.ones_like(first)]), metadata.metric)
+        segments, count = [], len(index)
         for segment in index._segments:
-            vectors = None
-            for ids, embeddings in segment.vectors.vectors():
-                cut = truncated(index._space.embeddings(embeddings), dim)
-                if space is None:
-                    extent = np.concatenate([cut[:1], np.ones_like(cut[:1])])
-                    space = SearchSpace.around(extent, metadata.metric)
-                if vectors is None:
-                    vectors = VectorIndex.new("exact", dim, len(segment.items), space.faiss_metric)
-                vectors.add(ids, space.vectors(cut))
-            if vectors is not None:
-                segments.append(Segment(vectors, segment.items, segment.tokens, segment.stored))
-        if space is None:
-            raise ValueError(f"The index {self.path} is empty.")
-        count = len(index)
+            vectors = VectorIndex.new("exact", dim, len(segment.items), space.faiss_metric)
+            for ids, kept in segment.vectors.vectors():
+                vectors.add(ids, space.vectors(truncated(index._space.embeddings(kept), dim)))
+            segments.append(Segment(vectors, segment.items, segment.tokens, segment.stored))
         metadata = replace(
             metadata,
             kind="exact",
             rescore=None,
             dim=dim,
-            embedding_dim=whole,
+            embedding_dim=metadata.embedding_dim or metadata.dim,
             space=Space.pack(space),
             recall=Recall(1.0, min(NEIGHBOURS, count - 1), 0, count),
         )

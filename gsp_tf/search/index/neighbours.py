@@ -1,6 +1,7 @@
 """Search for the nearest neighbours of images, one or many."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -31,19 +32,13 @@ from gsp_tf.search.embeddings import Embeddings, holds_embeddings, is_index, rea
 from gsp_tf.search.index._where import ConditionError
 from gsp_tf.search.index.build import build_index, check_metric
 from gsp_tf.search.index.image_index import Index, PrefixIndex
-from gsp_tf.search.thresholds import Decision, Thresholds, find_thresholds
+from gsp_tf.search.thresholds import Decision, Thresholds, find_thresholds, given_thresholds
 
 
 class _VectorReranking:
     """Searches the images of an index, or those with some ids, in the order of a method."""
 
-    def __init__(
-        self,
-        index: Index,
-        method: str,
-        matching: np.ndarray | None,
-        whitening: PathLike | None = None,
-    ):
+    def __init__(self, index, method, matching, whitening=None):
         index.check_k(1)
         if not index.keeps_vectors:
             raise ValueError(
@@ -206,17 +201,7 @@ def _opened(run, index, dim):
 class _Searcher:
     """The index of `search`, or one without a run, and how it is searched, all checked."""
 
-    def __init__(
-        self,
-        run: RunModel | Index | PathLike,
-        index: Index | PathLike | None,
-        k: int,
-        thresholds: Thresholds | PathLike | None,
-        rerank: Reranking | None,
-        where: str | None,
-        dim: int | None,
-        whitening: PathLike | None,
-    ):
+    def __init__(self, run, index, k, thresholds, rerank, where, dim, whitening):
         check_sizes(k=k)
         self.model, self.index = _opened(run, index, dim)
         self.k, self.rerank, self.matching, self.order = k, rerank, None, None
@@ -488,8 +473,8 @@ def search_many(
     out = Path(out)
     searched = _Searcher(run, index, k, thresholds, rerank, where, dim, whitening)
     counts = {"queries": 0, "problems": 0}
+    decisions = Counter()
     all_excluded = f"All {searched.num_images:,} images are excluded."
-    decisions: dict[str, int] = {}
     first: list[tuple[str, list[Neighbour]]] = []
     with writing_table(out, _SCHEMA) as write:
         for names, problems, found in _searches(searched, queries, excluded, thresholds):
@@ -500,10 +485,8 @@ def search_many(
             counts["problems"] += sum(map(bool, problems))
             some = [(name, of) for name, of in zip(names, found, strict=True) if of]
             first += some[: _SHOWN - len(first)]
-            for _, of_query in some:
-                decision = next((one.decision for one in of_query if not one.is_query), None)
-                if decision is not None:
-                    decisions[decision] = decisions.get(decision, 0) + 1
+            others = (next((one for one in of if not one.is_query), None) for _, of in some)
+            decisions.update(one.decision for one in others if one and one.decision)
     return _Searches(out, decisions=decisions, first=first, **counts)
 
 
@@ -513,12 +496,10 @@ def _searches(searched, queries, excluded, thresholds):
     if len(queries) == 1 and holds_embeddings(Path(queries[0])):
         source = Embeddings.read(queries[0])
         metadata = searched.index.metadata
-        one_is_unknown = (source.model is None) != (metadata.model is None)
-        if one_is_unknown and searched.thresholds is not None:
+        if (source.model is None) != (metadata.model is None):  # nothing can be decided
             if thresholds is not None:
-                path = "given" if isinstance(thresholds, Thresholds) else thresholds
                 described = source.model, metadata.metric, source.dim, source.name
-                searched.thresholds.check(*described, path)
+                given_thresholds(thresholds, *described)
             searched.thresholds = None
         yield from _of_embeddings(searched, source, excluded)
     else:

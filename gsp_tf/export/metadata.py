@@ -105,7 +105,11 @@ def check_files(folder, metadata, may_have_more=False):
         if parts.is_absolute() or ".." in parts.parts or not inside:
             raise ValueError(f"{folder / _NAME} names a file outside of its folder: {name!r}")
     names = set(metadata.sha256) | (set() if may_have_more else set(_files(folder)))
-    wrong = sorted(n for n in names if metadata.sha256.get(n) != _checksum(folder / n))
+    wrong = sorted(
+        name
+        for name in names
+        if not (folder / name).is_file() or metadata.sha256.get(name) != file_sha256(folder / name)
+    )
     if wrong:
         raise ValueError(
             f"Files of {folder} are not those that {_NAME} lists (missing, not listed or "
@@ -117,6 +121,9 @@ def describe(folder, format, served, recipe, metrics, train_classes, thresholds,
     """The metadata of a folder that holds only an exported `ServedEmbedder`."""
     _, size, _, channels = served.embedder.input_shape
     note = untrained_note(metrics)
+    if thresholds is not None:
+        thresholds = dataclasses.asdict(without_place(thresholds))
+        del thresholds["model"]
     return ExportMetadata(
         format=format,
         name=recipe.name,
@@ -126,7 +133,7 @@ def describe(folder, format, served, recipe, metrics, train_classes, thresholds,
         train_classes=train_classes,
         metrics=metrics if note is None else metrics | {"note": note},
         recipe=recipe_values(public_recipe(recipe)),
-        thresholds=None if thresholds is None else _entries(without_place(thresholds)),
+        thresholds=thresholds,
         versions=versions("keras", keras.backend.backend(), *packages),
         sha256=_checksums(folder),
     )
@@ -145,10 +152,6 @@ def _files(folder):
 def _checksums(folder):
     """SHA-256 of each file except the metadata and the card, by its path in the folder."""
     return {name: file_sha256(folder / name) for name in _files(folder)}
-
-
-def _checksum(path):
-    return file_sha256(path) if path.is_file() else None
 
 
 def _inputs(format, size, channels):
@@ -187,12 +190,6 @@ def _preprocessing(recipe, size, channels):
             "no scaling: pixels in [0, 255]; the model centres and scales them itself",
         ],
     }
-
-
-def _entries(thresholds):
-    entries = dataclasses.asdict(thresholds)
-    del entries["model"]
-    return entries
 
 
 def without_place(thresholds):

@@ -8,7 +8,7 @@ import jinja2
 import keras
 import yaml
 
-from gsp_tf._console import to_install
+from gsp_tf._console import one_line, to_install
 from gsp_tf._files import file_sha256, new_folder, refuse_existing, replace_text
 from gsp_tf._keras import first_output
 from gsp_tf._metadata import versions
@@ -162,7 +162,7 @@ def _folder_of(source, revision):
         try:
             return Path(hub.snapshot_download(name, revision=revision, allow_patterns=[*_FILES]))
         except Exception as error:  # connections and the hub raise all kinds
-            raise OSError(f"{source} cannot be downloaded: {_reason(error)}") from error
+            raise OSError(f"{source} cannot be downloaded: {one_line(error)}") from error
     if revision is not None:
         raise ValueError(f"A revision is of a model on Hugging Face; {source} is a folder.")
     return Path(source)
@@ -250,7 +250,7 @@ def _upload(folder, target):
             delete_patterns=[*_FILES],  # those of an earlier model
         )
     except Exception as error:
-        raise OSError(f"{target} cannot be uploaded: {_reason(error)}") from error
+        raise OSError(f"{target} cannot be uploaded: {one_line(error)}") from error
 
 
 def _hub_for(place):
@@ -260,10 +260,6 @@ def _hub_for(place):
     except ImportError as error:
         raise ImportError(f"{place} needs huggingface_hub: {to_install('hub')}.") from error
     return huggingface_hub, str(place).removeprefix(_SCHEME)
-
-
-def _reason(error):
-    return " ".join(str(error).split())[:300]
 
 
 _TAGS = ["gsp_tf", "keras", "metric-learning", "image-retrieval"]

@@ -69,9 +69,8 @@ def export_run(
         FileExistsError: if `out` exists.
         FileNotFoundError: if `path` is not a run folder.
         ImportError: if a package for ONNX is missing.
-        ValueError: if the format is unknown, the run is an ensemble, its files do not match, its
-            `thresholds.json` is of another model, a requested output is not available, the backend
-            of Keras cannot write the format, or the outputs deviate by more than 1e-5.
+        ValueError: if the run or the backend of Keras cannot give what is asked for, files of the
+            run do not match, or the outputs deviate by more than 1e-5.
 
     Example:
         >>> export_run("no/such/run", "onnx")

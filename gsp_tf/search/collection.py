@@ -231,6 +231,8 @@ def _ray_session(cpus: int | None = None) -> Iterator[ModuleType]:
     if ray.is_initialized():
         yield ray
         return
+    # The folder for Ray's sockets, which need short paths.
+    folder = os.path.join(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir(), "ray")
     quiet = {"log_to_driver": False, "logging_level": logging.WARNING}
     if os.environ.get("RAY_ADDRESS"):
         ray.init(**quiet)
@@ -241,19 +243,13 @@ def _ray_session(cpus: int | None = None) -> Iterator[ModuleType]:
             num_cpus=cpus,
             include_dashboard=False,
             object_store_memory=_OBJECT_STORE,
-            _temp_dir=_temporary_folder(),
+            _temp_dir=folder if len(folder) <= _LONGEST else "/tmp/ray",
             **quiet,
         )
     try:
         yield ray
     finally:
         ray.shutdown()
-
-
-def _temporary_folder() -> str:
-    """The folder for Ray's sockets, which need short paths."""
-    folder = os.path.join(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir(), "ray")
-    return folder if len(folder) <= _LONGEST else "/tmp/ray"
 
 
 _MOST_BLOCKS = 10_000
@@ -297,8 +293,7 @@ def embed_collection(
 
     Raises:
         ImportError: If Ray is not installed.
-        ValueError: If a number is below 1, a file of the collection cannot be used, or a shard
-            kills every worker that tries it.
+        ValueError: If a file of the collection cannot be used, or a shard kills all workers.
         OSError, ValueError: As `embed_images`.
 
     Example:

@@ -256,9 +256,8 @@ def embed_images(
         BlockingIOError: If another process is writing `out`.
         FileNotFoundError: If `run` is not a run folder, or an image or folder does not exist.
         FileExistsError: If `out` holds other files.
-        ValueError: If `out` holds embeddings of another model, preprocessing, list of images or
-            number of tokens, no image can be read, or tokens are wanted of a model whose pooling
-            has no weights.
+        ValueError: If no image can be read, the pooling has no weights for tokens, or `out` holds
+            embeddings of another model, preprocessing, list of images or number of tokens.
 
     Example:
         >>> embed_images("no/such/run", ["photos"])

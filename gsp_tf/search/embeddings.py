@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -158,8 +159,7 @@ class Embeddings:
                 back. Paths of Parquet and `.npz` files are relative to the folder of the file, or
                 absolute. With a run also image files, folders of images and CSV files with the
                 columns path and label. Columns of numbers, texts, truth values, dates and times are
-                read too; of an `.npz` file, arrays with
-                one value per embedding.
+                read too; of an `.npz` file, arrays with one value per embedding.
             run: run folder, its `RunModel` or the name of a pretrained network, which embeds
                 images.
             split: images of a run folder, the source, to read instead of those that it has
@@ -299,10 +299,9 @@ class Embeddings:
             ValueError: if no image has a label, or `most_images` are less than those of two
                 classes.
         """
-        counts: dict[str, int] = {}
+        counts = Counter()
         for block in self.blocks():
-            for found in pc.value_counts(block["label"].drop_null()).to_pylist():
-                counts[found["values"]] = counts.get(found["values"], 0) + found["counts"]
+            counts.update(block["label"].drop_null().to_pylist())
         if not counts:
             raise ValueError(f"{self.name} has no labels; the classes of images are needed.")
         names, sizes = list(counts), np.array(list(counts.values()))

@@ -278,8 +278,7 @@ def calibrate(
 
     Raises:
         FileNotFoundError: if there is nothing at the path.
-        ValueError: if the source cannot be read, its pairs cannot support the rate, or an argument
-            is out of range.
+        ValueError: if the source cannot be read, or its pairs cannot support the rate.
 
     Example:
         >>> calibrate("no/such/run", 1e-3)

@@ -42,9 +42,6 @@ from gsp_tf.search.thresholds import Thresholds, given_thresholds
 
 _MOST_GROUPS = 200
 _MOST_PICTURES = 24
-_QUALITY = 50
-_CROP = 0.05
-_BRIGHTNESS = 1.2
 _BELOW = 1e-4
 _FEWEST = 20
 _ALTERED = 64
@@ -53,15 +50,15 @@ _READ_AT_ONCE = 32
 
 def _jpeg(image):
     buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=_QUALITY)
+    image.save(buffer, "JPEG", quality=50)
     return buffer.getvalue()
 
 
 _JPEG = {"JPEG of quality 50": _jpeg}
 _OTHERS = {
     "half the size": lambda image: image.resize([max(1, side // 2) for side in image.size]),
-    "20 % brighter": lambda image: ImageEnhance.Brightness(image).enhance(_BRIGHTNESS),
-    "cropped by 5 % on each side": lambda image: ImageOps.crop(image, int(_CROP * min(image.size))),
+    "20 % brighter": lambda image: ImageEnhance.Brightness(image).enhance(1.2),
+    "cropped by 5 % on each side": lambda image: ImageOps.crop(image, int(0.05 * min(image.size))),
     "mirrored": ImageOps.mirror,
 }
 
@@ -162,8 +159,7 @@ def find_duplicates(
     Raises:
         BlockingIOError: if another process is writing the folder.
         FileNotFoundError: if a source does not exist.
-        ValueError: if a source cannot be used, models or thresholds do not belong together, or
-            there are embeddings but neither a distance, nor thresholds, nor a run.
+        ValueError: if a source cannot be used, or arguments do not belong together.
 
     Example:
         >>> find_duplicates("no/such/folder", "duplicates")
@@ -198,6 +194,10 @@ def find_duplicates(
         of_group = zip(images.names, groups >= 0, strict=True)
         files = np.array([os.path.realpath(name) if one else name for name, one in of_group])
         best = _representatives(images.names, files, groups, sizes)
+        shared = {}
+        if images.sets is not None:  # images of no set do not count
+            of_sets = np.where(images.sets == "", -1, groups)
+            shared = shared_images(of_sets, images.sets.tolist())
         duplicates = _Duplicates(
             images.names,
             images.labels,
@@ -207,7 +207,7 @@ def find_duplicates(
             (best >= 0) & (numbers >= 0) & (numbers == numbers[best]),
             _from_representative(images, best),
             images.sets,
-            {} if images.sets is None else _shared(groups, images.sets),
+            shared,
             distance,
             recall,
             images.problems,
@@ -290,11 +290,6 @@ def _from_representative(images: ImagesToClean, best):
         rows = np.flatnonzero(best >= 0)
         distances[rows] = distances_of_pairs(images.embeddings, rows, best[rows], images.metric)
     return distances
-
-
-def _shared(groups, sets):
-    """The images that two sets share; those of no set do not count."""
-    return shared_images(np.where(sets == "", -1, groups), sets.tolist())
 
 
 def _columns(found, sizes):

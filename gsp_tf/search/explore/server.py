@@ -145,8 +145,7 @@ def explore_app(
 
     Raises:
         FileNotFoundError: if the run or the given index does not exist.
-        ValueError: if the run or the index is damaged, they do not match, or a number is out of
-            range.
+        ValueError: if the run or the index is damaged, or an argument does not fit.
 
     Example:
         >>> explore_app("no/such/run")

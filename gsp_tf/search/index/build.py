@@ -176,9 +176,7 @@ def build_index(
         BlockingIOError: If another process is writing the folder.
         FileExistsError: If the folder holds an index or other files.
         FileNotFoundError: If there are no embeddings, or `path` is `None` and the run is missing.
-        ValueError: If the embeddings are incomplete, damaged or too few for the kind, the kind
-            cannot be rescored so, `dim` exceeds their dimension, the table lacks an image, or
-            `path` is `None` and the embeddings name no model.
+        ValueError: If the embeddings are damaged or too few, or an argument does not fit them.
 
     Example:
         >>> build_index("no/such/folder")
@@ -331,9 +329,7 @@ def change_index(
     Raises:
         BlockingIOError: If another process is changing the index.
         FileNotFoundError: If there are no embeddings.
-        ValueError: If the embeddings have another model or preprocessing, an image to add is
-            refused, an image to delete is not in the index or is named twice, the index is a
-            `PrefixIndex`, or another process has changed it since it was opened.
+        ValueError: If embeddings or images are refused, or another process has changed the index.
 
     Example:
         >>> change_index(Index("no/such/index"), delete=["a.png"])

@@ -120,8 +120,7 @@ class Index:
             are approximate unless it is rescored by vectors.
 
         Raises:
-            ValueError: If `k` is out of range, the embeddings have another dimension, an excluded
-                image or one of `where` is not in the index, or the condition cannot be used.
+            ValueError: If an argument does not fit the index.
         """
         queries = self.cut(checked_embeddings(embeddings, "embeddings"))
         selector, left_out = self._selected(excluded, where)

@@ -160,10 +160,7 @@ def search(
 
     Raises:
         FileNotFoundError: If a folder does not exist.
-        ValueError: If an image cannot be read, `k` is below 1, the index or the thresholds were
-            made with another model or preprocessing, the index lacks the local features or vectors
-            that re-ranking needs, the condition or the dimension cannot be used, or everything is
-            excluded.
+        ValueError: If an image cannot be read, an argument does not fit, or all is excluded.
 
     Example:
         >>> search("no/such/run", "query.jpg")
@@ -461,8 +458,7 @@ def search_many(
 
     Raises:
         FileNotFoundError: If a query or a folder does not exist.
-        ValueError: As in `search`, if `out` is not a CSV or Parquet file, or if thresholds are
-            given and nothing can be decided.
+        ValueError: As in `search`, or if thresholds are given and nothing can be decided.
 
     Example:
         >>> search_many("no/such/run", ["photos"], "neighbours.csv")

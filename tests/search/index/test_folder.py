@@ -201,6 +201,22 @@ def that_look_too_far(index):
     return index._segments[0].vectors.index
 
 
+def whose_links_lead_nowhere(index):
+    vectors = index._segments[0].vectors.index
+    graph = faiss.downcast_index(vectors.index).hnsw
+    links = faiss.vector_to_array(graph.neighbors)
+    links[3] = 300
+    faiss.copy_array_to_vector(links, graph.neighbors)
+    return vectors
+
+
+def that_are_entered_below_the_top(index):
+    vectors = index._segments[0].vectors.index
+    graph = faiss.downcast_index(vectors.index).hnsw
+    graph.entry_point = int(faiss.vector_to_array(graph.levels).argmin())
+    return vectors
+
+
 OTHER_METRIC = "its metric is not that in index.json"
 NOT_OF_KIND = "vectors-00000000.faiss is not an index of kind '{}'"
 
@@ -216,6 +232,8 @@ NOT_OF_KIND = "vectors-00000000.faiss is not an index of kind '{}'"
             (kind, that_look_too_far, "is damaged: a search takes 1073741824 lists or steps; expec")
             for kind in ("hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq")
         ),
+        ("hnsw", whose_links_lead_nowhere, "is not an index of faiss, or damaged"),
+        ("hnsw_sq8", that_are_entered_below_the_top, "its graph does not fit its vectors"),
         ("exact", of_type("IDMap,HNSW4"), NOT_OF_KIND),
         ("hnsw", of_type("IDMap,HNSW4_SQ8"), NOT_OF_KIND),
         ("sq8", of_type("IDMap,SQ4"), NOT_OF_KIND),

@@ -278,15 +278,13 @@ def embed_collection(
     collection and `out` must have the same paths on all machines.
 
     Args:
-        run: Run folder.
+        run, out, shard_size: As for `embed_images`.
         source: Parquet file, or folder that is searched for Parquet files at any depth. The column
             `path` names image files, absolute or relative to the folder of the Parquet file, or the
             column `bytes` holds their contents. If both exist, `path` only names the images. The
             column `label` is optional and holds the classes. Other columns are passed on.
-        out: Folder to write; `None` means the folder `embeddings` in the run.
         workers: Number of processes; `None` means as many as the cores allow.
         cpus_per_worker: Cores per worker, and threads of its TensorFlow.
-        shard_size: Images per file; a resumed folder keeps its own.
 
     Returns:
         The folder of embeddings.

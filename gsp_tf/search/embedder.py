@@ -232,9 +232,8 @@ class RunModel:
         """Embeds images and keeps their k local features with the largest pooling weights.
 
         Args:
-            images: As in `embed_images`.
+            images, description: As in `embed_images`.
             k: Number of local features; a map with fewer gives all it has.
-            description: As in `embed_images`.
 
         Returns:
             The result of `embed_images`, and the `TokenSets`, 0 for unreadable images.

@@ -129,9 +129,7 @@ class Embeddings:
             paths: N paths of the images.
             labels: N class names, `None` where unknown.
             columns: further columns of N values by name.
-            metric: the distance that they are made for, `None` if it is unknown.
-            model: the model that made them, `None` if it is unknown.
-            name: the source, in words.
+            metric, model, name: as for the class.
             tokens: the local features of the images.
         """
         embeddings = checked_embeddings(embeddings, f"The embeddings of {name}")

@@ -73,18 +73,12 @@ class Thresholds(Metadata):
         model: the model of the embeddings, `None` if it is unknown.
         metric: "euclidean" or "cosine", the distance.
         dim: dimension of the embeddings.
-        false_match_rate: the chosen share of false matches.
-        missed_match_rate: share of the pairs of the same class that may be unknown.
-        confidence: share of resampled values in each interval; with too few classes for an
-            interval, its ends are `None`.
-        seed: seed of the samples.
+        false_match_rate, missed_match_rate, confidence, seed, base_rate, coverage: as for
+            `calibrate`; with too few classes for an interval, its ends are `None`.
         match: pairs up to this threshold match.
         unknown: pairs beyond this threshold are unknown.
         classes_over: classes for which the chosen rate does not hold.
-        base_rate: share of true matches among the pairs to come, `None` if it was not given.
         precision: expected share of true matches among matches, at the base rate.
-        coverage: probability that a retrieval set holds an image of the query's class, `None` if it
-            was not given.
         retrieval_set: distance up to which images belong to the retrieval set.
         calibrated_on: the images.
         versions: versions of the packages.
@@ -271,7 +265,8 @@ def calibrate(
         num_resamples: number of samples of the classes.
         confidence: share of the resampled values in each interval.
         seed: seed of the samples.
-        coverage: probability for `conformal_threshold`, to find the retrieval set too.
+        coverage: probability that a retrieval set holds an image of the query's class, to find
+            such a set too (`conformal_threshold`).
 
     Returns:
         `Thresholds`.

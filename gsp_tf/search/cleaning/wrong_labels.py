@@ -51,11 +51,9 @@ def find_label_errors(
     Args:
         sources: as for `find_duplicates`; the images need labels.
         out: folder to write. Embeddings of image files are kept in it.
-        run: run folder of the model that embeds images; `None` means that of the sources, if one is
-            a run.
+        run, table: as for `find_duplicates`.
         k: number of neighbours that vote.
         metric: the distance; `None` means that of the sources, else "euclidean".
-        table: format of the table.
 
     Returns:
         The images, with these attributes: `names`; `labels`, rows of `class_names`; `votes`, the

@@ -137,8 +137,7 @@ def explore_app(
         max_upload_mb: largest file that the page takes, in MB of 10^6 bytes.
         allowed_hosts: further host names of the page. It always answers to loopback names and to
             the address on which a connection arrived.
-        thresholds: `Thresholds` or their file, to say which neighbours match; `None` means those
-            that `calibrate` wrote for the index or the run, if there are any.
+        thresholds: as for `search`.
 
     Returns:
         The app.

@@ -196,8 +196,8 @@ def read_table(
     path: Path, columns: dict[str, pa.DataType], content: bytes | None = None
 ) -> pa.Table:
     """Reads a Parquet file, or its bytes, which must have the given columns and types."""
-    with opened_parquet(path, content) as file:
-        found = {field.name: field.type for field in file.schema_arrow}
-        if columns.items() <= found.items():
-            return read_parquet(path, file)
+    table = read_parquet(path, content=content)
+    found = dict(zip(table.schema.names, table.schema.types, strict=True))
+    if columns.items() <= found.items():
+        return table
     raise ValueError(f"{path} has the columns {found}; expected {columns}.")

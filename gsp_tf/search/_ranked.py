@@ -89,7 +89,7 @@ def ranked_images(
     names = [str(Path(gallery)) for gallery in galleries]
     if len(set(names)) < len(names):
         raise ValueError(f"A gallery is named twice: {listed(names)}.")
-    read = functools.partial(_read, columns=columns, table=table)
+    has_tokens = tokens is not None
     references, of_each, metrics = None, None, []
     if runs.is_run(source):
         queries, references = evaluated_embeddings(source, not names, tokens)
@@ -97,10 +97,10 @@ def ranked_images(
         if references is not None:
             references = _with_columns(references, source, columns, table)
     else:
-        queries = read(source, most_images=most_images, tokens=tokens is not None)
+        queries = _read(source, columns, table, most_images, has_tokens)
     read_images = [queries]
     if names:
-        parts = [read(name, most_images=None, tokens=tokens is not None) for name in names]
+        parts = [_read(name, columns, table, None, has_tokens) for name in names]
         for name, part in zip(names, parts, strict=True):
             _check_fits(source, queries, name, part)
         read_images += parts

@@ -48,7 +48,7 @@ class ImageTable:
         self.path = Path(path)
         if not self.path.is_file():
             raise FileNotFoundError(f"{path} does not exist or is not a file; expected a table.")
-        read = _read_csv if self.path.suffix.lower() == ".csv" else _read_parquet
+        read = _read_csv if self.path.suffix.lower() == ".csv" else read_parquet
         wanted = list(dict.fromkeys(["path", *(names or ())]))
         try:
             table = read(self.path, wanted if names is not None else None)
@@ -98,11 +98,6 @@ def _read_csv(path, names):
             texts = pc.replace_substring_regex(table[place], f"^'('*{FORMULA})", r"\1")
             table = table.set_column(place, field, texts)
     return table
-
-
-def _read_parquet(path, names):
-    with opened_parquet(path) as file:
-        return read_parquet(path, file, names)
 
 
 def located(path: PathLike, folder: PathLike = "") -> str:
@@ -160,32 +155,31 @@ def class_names(labels: pa.ChunkedArray | Sequence[str | None]) -> pa.Array:
 
 def vectors_of(table: pa.Table) -> np.ndarray:
     """The embeddings of a table, float32 `(n, D)`, without a copy where they lie in one piece."""
-    column = table["embedding"]
+    return _matrix(table, "embedding")
+
+
+def _matrix(table, name):
+    column = table[name]
     column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column.flatten().to_numpy().reshape(len(table), column.type.list_size)
 
 
 def vector_column(embeddings: np.ndarray) -> pa.Array:
-    embeddings = np.ascontiguousarray(embeddings, np.float32)
-    return pa.FixedSizeListArray.from_arrays(pa.array(embeddings.ravel()), embeddings.shape[1])
+    return _lists(np.ascontiguousarray(embeddings, np.float32))
+
+
+def _lists(matrix):
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
 
 
 def token_columns(sets: TokenSets) -> dict[str, pa.Array]:
     """Token sets of n images as columns: int8 of length k D, uint8 of length k and uint16."""
-    flat = [values.reshape(len(values), -1) for values in sets]
-    columns = [
-        pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
-        for values in flat
-    ]
-    return dict(zip(TOKEN_COLUMNS, columns, strict=True))
+    both = zip(TOKEN_COLUMNS, sets, strict=True)
+    return {name: _lists(values.reshape(len(values), -1)) for name, values in both}
 
 
 def token_sets(table: pa.Table) -> TokenSets:
-    flat = []
-    for name in TOKEN_COLUMNS:
-        column = table[name].combine_chunks()
-        flat.append(np.asarray(column.flatten()).reshape(-1, column.type.list_size))
-    tokens, weights, places = flat
+    tokens, weights, places = (_matrix(table, name) for name in TOKEN_COLUMNS)
     return TokenSets(tokens.reshape(*weights.shape, -1), weights, places)
 
 
@@ -317,10 +311,11 @@ def read_batches(
 
 
 def read_parquet(
-    path: Path | str, file: pq.ParquetFile, columns: Sequence[str] | None = None
+    path: Path, columns: Sequence[str] | None = None, content: bytes | None = None
 ) -> pa.Table:
-    batches = list(read_batches(path, file, columns))
-    schema = file.schema_arrow
+    """All columns of a Parquet file or of the bytes of one, or those of some names."""
+    with opened_parquet(path, content) as file:
+        schema, batches = file.schema_arrow, list(read_batches(path, file, columns))
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns], schema.metadata)
     return pa.Table.from_batches(batches, schema)

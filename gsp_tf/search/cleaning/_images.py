@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gsp_tf import data, runs
 from gsp_tf._console import listed
-from gsp_tf._files import advising, locked
+from gsp_tf._files import advising, locked, several
 from gsp_tf._metadata import Metadata, ModelInfo, check_same_model
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe import Recipe
@@ -133,27 +133,27 @@ def read_images(
     splits: Recipe | None = None,
 ) -> ImagesToClean:
     """Reads images and their embeddings; new ones are computed and kept in a folder."""
-    sources = sources if isinstance(sources, list | tuple) else [sources]
+    sources = several(sources)
     if not sources:
         raise ValueError("Name a folder of images, a run, an index or a file of embeddings.")
     if run is None:
         run = next(filter(runs.is_run, sources), None)
-    parts = [_part(Path(source)) for source in sources]
+    parts = list(map(_part, sources))
     model = None if run is None else RunModel(run)
-    info = _common_model(sources, parts, model)
+    info = _common_model(parts, model)
     metrics = sorted({part.read.metric for part in parts if part.read is not None} - {None})
     if len(metrics) > 1:
         raise ValueError(f"{listed(sources)} differ in their metric: {listed(metrics)}.")
     found = [None if part.read is None else part.read.vectors for part in parts]
     files = list(dict.fromkeys(name for p in parts if p.read is None for name in p.paths))
     problems, num_new = {}, None
-    if model is not None and None in [part.read for part in parts]:
+    if model is not None and files:
         kept, problems, num_new = embed_and_keep(model, files, out / "embedded")
         rows = {name: row for row, name in enumerate(files)}
         for number, part in enumerate(parts):
             if part.read is None:
                 found[number] = kept[[rows[name] for name in part.paths]]
-    without = [str(s) for s, vectors in zip(sources, found, strict=True) if vectors is None]
+    without = [of.source for of, vectors in zip(parts, found, strict=True) if vectors is None]
     if without and len(without) < len(sources):
         raise ValueError(
             f"{listed(without)} has no embeddings to compare with the others; name the run whose "
@@ -167,26 +167,27 @@ def read_images(
         embeddings = found[0] if len(found) == 1 else np.concatenate(found)
     names = np.array([name for part in parts for name in part.paths])
     labels = [label for part in parts for label in part.labels]
-    sets = _sets(sources, parts) if splits is None else _sets_of(splits, names)
+    sets = _sets(parts) if splits is None else _sets_of(splits, names)
     metric = metrics[0] if metrics else "euclidean"
     return ImagesToClean(names, labels, sets, embeddings, metric, info, problems, num_new, model)
 
 
-def _part(path):
-    """The images of a source."""
+def _part(source):
+    path = Path(source)
     if runs.is_run(path):
         return _of_recipe(RunModel(path).recipe, f"the run {path}")
     if path.exists() and not holds_embeddings(path):
         images = list_images([path])
-        return _Part([image.path for image in images], [image.label for image in images])
+        return _Part(str(source), [one.path for one in images], [one.label for one in images])
     read = Embeddings.read(path)
-    has_sets = _SPLIT in read.table.column_names
-    return _Part(read.paths, read.labels, read.texts(_SPLIT) if has_sets else None, read)
+    sets = read.texts(_SPLIT) if _SPLIT in read.table.column_names else None
+    return _Part(str(source), read.paths, read.labels, sets, read)
 
 
 class _Part(NamedTuple):
     """Images by name, which need not be Unicode text, and embeddings that need no model."""
 
+    source: str
     paths: list[str]
     labels: list[str | None]
     sets: Sequence[str] | None = None
@@ -206,16 +207,15 @@ def _of_recipe(recipe, whose):
         has_classes = "unlabelled" not in (name, local.name)
         labels += [images.class_names[label] if has_classes else None for label in images.labels]
         of += [name] * len(images)
-    return _Part(names, labels, of)
+    return _Part(whose, names, labels, of)
 
 
-def _sets(sources, parts):
+def _sets(parts):
     """The set of each image: its split, else its source if there are several."""
     if len(parts) == 1 and parts[0].sets is None:
         return None
-    both = zip(sources, parts, strict=True)
     return np.concatenate(
-        [np.full(len(of.paths), str(s)) if of.sets is None else of.sets for s, of in both]
+        [np.full(len(of.paths), of.source) if of.sets is None else of.sets for of in parts]
     )
 
 
@@ -229,12 +229,10 @@ def _sets_of(recipe, names):
     return sets
 
 
-def _common_model(sources, parts, model):
+def _common_model(parts, model):
     """The model of all embeddings, `None` if it is unknown."""
     known = [] if model is None else [(str(model.folder.path), model.info)]
-    read = [
-        (str(s), p.read.model) for s, p in zip(sources, parts, strict=True) if p.read is not None
-    ]
+    read = [(part.source, part.read.model) for part in parts if part.read is not None]
     for name, other in read:
         if other is None and model is not None:
             raise ValueError(f"{name} does not say which model made its embeddings.")

@@ -483,7 +483,7 @@ def search_many(
             first += some[: _SHOWN - len(first)]
             others = (next((one for one in of if not one.is_query), None) for _, of in some)
             decisions.update(one.decision for one in others if one and one.decision)
-    return _Searches(out, decisions=decisions, first=first, **counts)
+    return _Searches(out, decisions=dict(decisions), first=first, **counts)
 
 
 def _searches(searched, queries, excluded, thresholds):

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from gsp_tf._console import show_progress, to_install
 from gsp_tf._typing import PathLike
 from gsp_tf.search._embedded import EmbeddingsFolder, ImageList
-from gsp_tf.search._tables import opened_parquet, parquet_files, read_batches
+from gsp_tf.search._tables import located, opened_parquet, parquet_files, read_batches
 from gsp_tf.search.embed import (
     SHARD_SIZE,
     count_attempt,
@@ -109,9 +109,9 @@ class _Collection:
         images = found["bytes"].to_pylist() if "bytes" in found else None
         if "path" in found:
             folder = os.path.dirname(file)
-            paths = [path and os.path.join(folder, path) for path in found["path"].to_pylist()]
-            names = [os.path.abspath(p) if p else n for p, n in zip(paths, names, strict=True)]
-            images = images or [path or None for path in paths]
+            paths = [located(path, folder) if path else None for path in found["path"].to_pylist()]
+            names = [path or name for path, name in zip(paths, names, strict=True)]
+            images = images or paths
         labels = [None] * len(rows)
         if "label" in found:
             texts = pc.cast(found["label"], pa.string()).to_pylist()

@@ -132,10 +132,8 @@ def write_neighbours(
     if not isinstance(image, list | tuple):
         image, neighbours = [image], [neighbours]
     metadata = index.metadata
-    summary = (
-        f"The {len(neighbours[0])} nearest of {len(index):,} images, by the model of the run "
-        f"{metadata.model.recipe}."
-    )
+    by = "" if metadata.model is None else f", by the model of the run {metadata.model.recipe}"
+    summary = f"The {len(neighbours[0])} nearest of {len(index):,} images{by}."
     distance = f"{index.distance_name} from the query"
     if any(found.cost is not None for of_query in neighbours for found in of_query):
         distance = f"cost, which gives the order, and {distance}"

@@ -54,6 +54,11 @@ def test_texts_are_escaped_and_nothing_is_requested(picture, write):
     assert "<b>2</b>" in page and "None" not in page
 
 
+def test_an_index_of_vectors_from_elsewhere_names_no_run(picture, write, monkeypatch):
+    monkeypatch.setattr(Searched, "metadata", SimpleNamespace(kind="exact", model=None))
+    assert "The 1 nearest of 1,234 images." in write(picture, [(1, 0.0, "x", str(picture))])
+
+
 def test_pictures_are_small_as_they_are_or_say_why_they_are_missing(picture, write, tmp_path):
     (tmp_path / "empty.png").touch()
     Image.new("L", (20, 20)).save(tmp_path / "small.png")

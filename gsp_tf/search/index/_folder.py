@@ -163,7 +163,8 @@ class Segment:
         def kept(table):
             return table.filter(pa.array(~np.isin(table["id"], ids)))
 
-        tokens = None if self.tokens is None else lambda: map(kept, self.tokens())
+        of = self.tokens
+        tokens = None if of is None else lambda: map(kept, of())
         return Segment(self.vectors.without(ids), kept(self.items), tokens)
 
     def merged(self, other: "Segment") -> "Segment":

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from gsp_tf._arguments import checked_seed
 from gsp_tf._console import counted, listed
-from gsp_tf._files import file_sha256
+from gsp_tf._files import file_sha256, several
 from gsp_tf._metadata import check_same_model, versions
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
@@ -309,7 +309,7 @@ def _default_path(source):
 def change_index(
     index: Index,
     add: Embeddings | PathLike | None = None,
-    delete: Sequence[PathLike] = (),
+    delete: PathLike | Sequence[PathLike] = (),
     replace_known: bool = False,
     table: PathLike | None = None,
 ) -> None:
@@ -321,7 +321,7 @@ def change_index(
     Args:
         index: The index, which has the new images afterwards.
         add: Embeddings made with the model of this index, as for `build_index`.
-        delete: Paths of image files to remove.
+        delete: Path of an image file to remove, or several.
         replace_known: Whether added images replace those of the same paths in the index; if not,
             they are refused.
         table: File with metadata of the added images, as for `build_index`.
@@ -340,7 +340,7 @@ def change_index(
     if isinstance(index, PrefixIndex):
         raise ValueError(f"These are prefixes of the index {index.path}; change the index itself.")
     paths = index._items["path"]
-    delete = pa.array([located(path) for path in delete], pa.string())
+    delete = pa.array([located(path) for path in several(delete)], pa.string())
     missing = delete.filter(pc.invert(pc.is_in(delete, paths)))
     if len(missing):
         raise ValueError(

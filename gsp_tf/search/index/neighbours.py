@@ -171,6 +171,8 @@ def search(
     is_one = not isinstance(image, list | tuple)
     images = [str(file) for file in ([image] if is_one else image)]
     searched = _Searcher(run, index, k, thresholds, rerank, where, dim, whitening)
+    if not images:
+        return []
     embeddings, problems, sets = searched.embed(images, "Embedding")
     for file, problem in zip(images, problems, strict=True):
         if problem:
@@ -518,7 +520,7 @@ def _of_embeddings(searched, source, excluded):
 
 
 def _of_images(searched, images, excluded):
-    size = len(images) if searched.belong_together else _BLOCK
+    size = max(len(images), 1) if searched.belong_together else _BLOCK
     starts = range(0, len(images), size)
     for number, start in enumerate(starts, start=1):
         names = [image.path for image in images[start : start + size]]

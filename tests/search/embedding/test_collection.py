@@ -55,6 +55,8 @@ def test_bytes_are_named_by_their_row_or_path(tmp_path):
     assert batch.images == [b"0", None] and batch.labels == ["x", None]
     batch = write(tmp_path / "a.parquet", {"bytes": [b"0"], "path": ["0.jpg"]})
     assert batch.names == [str(tmp_path / "0.jpg")] and batch.images == [b"0"]
+    batch = write(tmp_path / "a.parquet", {"bytes": [b"0"], "path": ["s3://photos/0.jpg"]})
+    assert batch.names == ["s3://photos/0.jpg"]  # an address is not below the folder
 
 
 def test_a_path_with_the_character_nul_names_no_file(tmp_path):

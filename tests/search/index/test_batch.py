@@ -62,6 +62,14 @@ def test_a_folder_of_images_finds_what_single_searches_find(run, images, tmp_pat
         assert ours == theirs and ours["decision"] in ("match", "unsure", "unknown")
 
 
+@pytest.mark.parametrize("rerank", [None, "k_reciprocal"])
+def test_no_queries_have_no_neighbours(run, tmp_path, rerank):
+    for source in (run, Index(run / "index")):
+        assert search(source, [], rerank=rerank) == []
+        done = search_many(source, [], tmp_path / "found.csv", rerank=rerank)
+        assert done.queries == 0 and rows(done.path) == []
+
+
 def test_embeddings_are_searched_without_their_images(run, queries, tmp_path, monkeypatch):
     table = pa.concat_tables(queries.shards())
     pq.write_table(table.select(["embedding"]), tmp_path / "q.parquet")

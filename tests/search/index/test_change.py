@@ -16,7 +16,8 @@ def test_images_are_added_and_deleted(built, embeddings, tmp_path, kind):
     more = random_embeddings(40, seed=5)
     names = [f"/new/{i}.png" for i in range(40)]
     change_index(index, write_embeddings(tmp_path / "more", more, names, labels=["new"] * 40))
-    change_index(index, delete=["/000.png", "/new/0.png"])
+    change_index(index, delete=["/000.png"])
+    change_index(index, delete="/new/0.png")  # one path is not read letter by letter
     for reopened in (index, Index(index.path), Index(index.path, mapped=True)):
         assert len(reopened) == 338
         assert not {"/000.png", "/new/0.png"} & names_of(reopened)

@@ -11,10 +11,9 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from gsp_tf._files import replace_text
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.visual._pages import inline_svg, page_template, png_uri, thumbnail
+from gsp_tf.visual._pages import inline_svg, png_uri, thumbnail, write_page
 from gsp_tf.visual._style import run_style
 from gsp_tf.visual.curves import display_name, is_share, training_curves
 from gsp_tf.visual.overlays import NEAR_AVERAGE, color_scale, overlay_groups, weight_spread
@@ -100,23 +99,22 @@ def write_report(path: PathLike, title: str, runs: Sequence[RunSummary]) -> Path
     order = class_by_class(first.labels).tolist()
     thumbnails = _Thumbnails(first.images)
     curves = training_curves([run.history for run in runs], [run.untrained for run in runs])
-    page = page_template("report.html").render(
+    return write_page(
+        path,
+        "report.html",
         title=title,
-        runs=[
-            {
-                "name": run.name,
-                "color": run_style(position)[0],
-                "recipe": run.recipe,
-                "has_curves": bool(run.history),
-            }
-            for position, run in enumerate(runs)
-        ],
+        runs=runs,
+        colors=[run_style(position)[0] for position in range(len(runs))],
+        name_of=lambda key: _COUNTS.get(key, display_name(key)),
+        shown=_shown,
         notes=_notes(runs),
         num_images=len(first.images),
         num_classes=len(np.unique(first.labels)),
         table=_metrics_table(runs),
         curves={name: Markup(inline_svg(figure)) for name, figure in curves.items()},
-        projections=_projections(runs),
+        projections=[
+            (run, next(filter(is_share, run.projections[0]))) for run in runs if run.projections
+        ],
         prefixes=_prefixes(runs),
         has_validation_loss=any("val_loss" in run.history for run in runs),
         overlays=_overlays(runs, order, thumbnails),
@@ -126,21 +124,18 @@ def write_report(path: PathLike, title: str, runs: Sequence[RunSummary]) -> Path
         gallery=_gallery(runs, np.array(order), thumbnails),
         maps=_maps(runs, thumbnails),
     )
-    replace_text(path, page)
-    return Path(path)
 
 
-class _Thumbnails:
-    """Thumbnails of the images on a page; each image is read once."""
+class _Thumbnails(dict):
+    """Thumbnails of the images on a page, by index; each image is read once."""
 
     def __init__(self, images):
-        self._images, self._made = images, {}
+        super().__init__()
+        self._images = images
 
-    def __getitem__(self, index):
-        index = int(index)
-        if index not in self._made:
-            self._made[index] = thumbnail(self._images[index], _THUMBNAIL_PIXELS)
-        return self._made[index]
+    def __missing__(self, index):
+        self[index] = thumbnail(self._images[int(index)], _THUMBNAIL_PIXELS)
+        return self[index]
 
     def uri(self, index, pixels=_THUMBNAIL_PIXELS):
         """The thumbnail of an image as a data URI."""
@@ -177,38 +172,19 @@ def _notes(runs):
 
 
 def _metrics_table(runs):
-    """Column names, cells of each run (text, is best, interval), and what the table is about."""
+    """The metrics in columns, rows of a name, metrics and intervals, and the best texts."""
     keys = dict.fromkeys(key for run in runs for key in run.metrics)
     shares = [key for key in keys if is_share(key)]
     others = [key for key in keys if key not in shares and key not in _COUNTS]
     counts = [key for key in _COUNTS if any(run.metrics.get(key) for run in runs)]
-    columns = [*shares, *others, *counts]
-    measured = _baselines(runs) + [(run.name, run.metrics, run.intervals) for run in runs]
     rows = []
-    for name, metrics, intervals in measured:
-        cells = []
-        for key in columns:
-            best = max(other.get(key, -np.inf) for _, other, _ in measured)
-            text = _shown(key, metrics.get(key))
-            is_best = len(measured) > 1 and key in shares and text == _shown(key, best)
-            cells.append((text, is_best, _interval(key, intervals)))
-        rows.append((name, cells))
-    return {
-        "columns": [_COUNTS.get(key, display_name(key)) for key in columns],
-        "rows": rows,
-        "clusters": "nmi" in keys,
-        "intervals": any(run.intervals for run in runs),
-        "skipped": "num_skipped" in counts,
-    }
-
-
-def _baselines(runs):
-    """Name, metrics and intervals of the baselines of all runs; runs may share them."""
-    found = []
-    for run in runs:
-        baselines = [(name, *measured) for name, measured in run.baselines.items()]
-        found += [baseline for baseline in baselines if baseline not in found]
-    return found
+    for name, measured in (pair for run in runs for pair in run.baselines.items()):
+        if (name, *measured) not in rows:  # runs may share them
+            rows.append((name, *measured))
+    rows += [(run.name, run.metrics, run.intervals) for run in runs]
+    highest = {key: max(metrics.get(key, -np.inf) for _, metrics, _ in rows) for key in shares}
+    best = {key: _shown(key, value) for key, value in highest.items() if len(rows) > 1}
+    return {"columns": [*shares, *others, *counts], "rows": rows, "best": best}
 
 
 def _shown(key, value):
@@ -220,41 +196,10 @@ def _shown(key, value):
     return f"{value:,}" if key in _COUNTS else f"{value:.4g}"
 
 
-def _interval(key, intervals):
-    """The interval of a metric as text; empty without one."""
-    return "–".join(_shown(key, end) for end in intervals.get(key, ()))
-
-
-def _projections(runs):
-    """Name, metric and one row of texts per problem, for each run that trained by CCP."""
-    shown = []
-    for run in runs:
-        if run.projections:
-            metric = next(key for key in run.projections[0] if is_share(key))
-            rows = [_projection_row(problem, metric) for problem in run.projections]
-            shown.append((run.name, display_name(metric), rows))
-    return shown
-
-
 def _prefixes(runs):
-    """Names of metrics, and rows of a run, a dimension and cells, for runs with prefixes."""
-    rows, names = [], []
-    for run in runs:
-        for dim, (metrics, ends) in run.by_dim.items():
-            names = names or [key for key in metrics if is_share(key)]
-            cells = [(_shown(key, metrics.get(key)), _interval(key, ends)) for key in names]
-            rows.append((run.name, f"{dim:,}", cells))
-    return {"columns": [display_name(key) for key in names], "rows": rows} if rows else None
-
-
-def _projection_row(problem, metric):
-    """Steps, metric, radii and distance of a CCP problem as texts."""
-    lengths = ("covering_radius_before", "covering_radius_after", "distance_moved")
-    return (
-        f"{problem['steps']:,}",
-        _shown(metric, problem[metric]),
-        *("–" if problem[key] is None else f"{problem[key]:.3f}" for key in lengths),
-    )
+    """The metrics in columns, and rows of a run, a dimension, metrics and intervals."""
+    rows = [(run.name, dim, *of) for run in runs for dim, of in run.by_dim.items()]
+    return {"columns": list(filter(is_share, rows[0][2])), "rows": rows} if rows else None
 
 
 def _overlays(runs, order, thumbnails):

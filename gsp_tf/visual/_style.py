@@ -17,8 +17,6 @@ MISS = "#e11d48"
 """Colour of a neighbour of another class."""
 RUN_COLORS = ("#2563eb", "#ea580c", "#0d9488", "#9333ea", "#ca8a04", "#db2777")
 """Colours of runs, in turn."""
-RUN_MARKERS = ("o", "s", "^", "D", "v", "P")
-"""Matplotlib markers of runs, in turn."""
 CLASS_COLORS = (
     "#4e79a7",
     "#f28e2b",
@@ -35,20 +33,21 @@ CLASS_COLORS = (
 )
 """Colours of classes, in turn."""
 CLASS_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+RUN_MARKERS = CLASS_MARKERS[: len(RUN_COLORS)]
+"""Matplotlib markers of runs, in turn."""
 _GOLDEN = 0.618034
 
 
 def run_style(position: int) -> tuple[str, str]:
     """Colour and marker of the run at `position`; they repeat after six runs."""
-    return RUN_COLORS[position % len(RUN_COLORS)], RUN_MARKERS[position % len(RUN_MARKERS)]
+    position %= len(RUN_COLORS)
+    return RUN_COLORS[position], RUN_MARKERS[position]
 
 
 def class_style(position: int) -> tuple[str, str]:
     """Colour and marker of the class at `position`; they repeat after twelve classes."""
-    return (
-        CLASS_COLORS[position % len(CLASS_COLORS)],
-        CLASS_MARKERS[position % len(CLASS_MARKERS)],
-    )
+    position %= len(CLASS_COLORS)
+    return CLASS_COLORS[position], CLASS_MARKERS[position]
 
 
 def prototype_colors(prototypes: ArrayLike) -> np.ndarray:

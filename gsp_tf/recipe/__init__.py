@@ -39,6 +39,7 @@ from gsp_tf.recipe._sections import (
     ScheduleRecipe,
     TrainingRecipe,
     ZeroShotRecipe,
+    class_recipe,
 )
 
 __all__ = [

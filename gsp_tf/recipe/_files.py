@@ -17,7 +17,7 @@ from gsp_tf._names import NAMES
 from gsp_tf._refusals import readable
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe._resolved import resolved
-from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, Recipe, similar_or_all
+from gsp_tf.recipe._sections import CLASS_SECTIONS, Recipe, check_known, class_recipe
 
 _Arguments = dict[str, bool | int | float | str | list[int] | list[float] | list[str] | None] | None
 _Callbacks = dict[str, _Arguments]
@@ -109,8 +109,7 @@ def _check_sections(section, given, name="the recipe"):
     parts = {part.name: part for part in fields(section)}
     for key, value in given.items():
         field = str(key) if section is Recipe else f"{name}.{key}"
-        if key not in parts:
-            raise ValueError(f"{field:.80} is not a field{similar_or_all(key, parts)}")
+        check_known(key, parts, field, "a field")
         if is_dataclass(parts[key].default_factory):
             _check_sections(parts[key].default_factory, value, field)
         elif key in CLASS_SECTIONS:
@@ -170,8 +169,7 @@ def _recipe(layers, resolve):
                 raise ValueError(
                     f"{section}.name is missing; there are {', '.join(NAMES[section])}"
                 )
-            arguments = {key: value for key, value in given.items() if key != "name"}
-            classes[section] = ClassRecipe(given["name"], arguments)
+            classes[section] = class_recipe(given)
     try:
         # The sections have their own defaults, and the parser takes long to fill them in.
         sections = parser.instantiate(parser.parse_object(values, defaults=False))

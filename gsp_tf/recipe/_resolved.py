@@ -27,7 +27,14 @@ from gsp_tf._numbers import (
     checked,
 )
 from gsp_tf._refusals import described, readable
-from gsp_tf.recipe._sections import CLASS_SECTIONS, ClassRecipe, DataRecipe, Recipe, similar_or_all
+from gsp_tf.recipe._sections import (
+    CLASS_SECTIONS,
+    ClassRecipe,
+    DataRecipe,
+    Recipe,
+    check_known,
+    class_recipe,
+)
 
 if TYPE_CHECKING:
     import keras
@@ -82,10 +89,8 @@ def _check_optimizer(training):
     found = signatures[training.optimizer].items()
     defaults = {name: found.default for name, found in found if name not in fields}
     for name, value in training.optimizer_arguments.items():
-        field = f"training.optimizer_arguments.{name:.80}"
-        if name not in defaults:
-            hint = similar_or_all(name, defaults)
-            raise ValueError(f"{field} is not an argument of {training.optimizer}{hint}")
+        field = f"training.optimizer_arguments.{name}"
+        check_known(name, defaults, field, f"an argument of {training.optimizer}")
         kind = _kind_of(name, defaults[name])
         fits = isinstance(value, int | float if hasattr(kind, "_restrictions") else kind)
         if kind is not types.NoneType and not (fits and isinstance(value, bool) == (kind is bool)):
@@ -152,12 +157,7 @@ def _check_model(recipe):
 
 
 def _check_losses(recipe):
-    loss, miner, wrapper, groups = (
-        recipe.loss,
-        recipe.miner,
-        recipe.loss_wrapper,
-        num_groups(recipe),
-    )
+    loss, miner, wrapper = recipe.loss, recipe.miner, recipe.loss_wrapper
     if miner is not None and "miner" not in parameters("loss", loss):
         raise ValueError(
             f"miner.name={miner.name} chooses pairs, and loss.name={loss.name} is not a loss over "
@@ -175,6 +175,7 @@ def _check_losses(recipe):
             raise ValueError(
                 f"The last of loss_wrapper.dims must be embedding.dim={dim}, received {dims}."
             )
+    groups = num_groups(recipe)
     if (groups is not None) != ("num_groups" in parameters("loss_wrapper", wrapper)):
         received = "null" if wrapper is None else wrapper.name
         raise ValueError(
@@ -212,9 +213,8 @@ def _check_classification(recipe):
         accepted = "fractions with trainer=classification, which divides the images of each class"
         recipe.protocol.refuse("name", accepted)
     for section in ("head", "miner", "loss_wrapper"):
-        chosen = getattr(recipe, section)
-        if chosen is not None:
-            recipe.refuse(section, "null with trainer=classification", chosen.name)
+        if getattr(recipe, section) is not None:
+            recipe.refuse(section, "null with trainer=classification")
     for part, field in ((recipe.zero_shot, "weight"), (recipe.training, "adapt_batches")):
         if getattr(part, field):
             part.refuse(field, "0 with trainer=classification")
@@ -263,7 +263,7 @@ def _check_without_classes(recipe):
     loss, wrapper, view_loss = recipe.loss, recipe.loss_wrapper, recipe.view_loss
     if view_loss is not None:
         accepted = "null with data.classes_per_batch=0: loss is the loss of views"
-        recipe.refuse("view_loss", accepted, view_loss.name)
+        recipe.refuse("view_loss", accepted)
     if not _takes_views(loss):
         raise ValueError(
             f"loss.name={loss.name} needs the class of each image, and data.classes_per_batch=0 "
@@ -271,7 +271,7 @@ def _check_without_classes(recipe):
         )
     if wrapper is not None and wrapper.name != "self_supervised":
         accepted = "null or self_supervised with data.classes_per_batch=0"
-        recipe.refuse("loss_wrapper", accepted, wrapper.name)
+        recipe.refuse("loss_wrapper", accepted)
 
 
 def check_terms(recipe):
@@ -279,7 +279,8 @@ def check_terms(recipe):
     rows_of_class = recipe.data.views * recipe.data.images_per_class
     for section in ("loss", "loss_wrapper", "view_loss"):
         chosen = getattr(recipe, section)
-        for name, arguments in () if chosen is None else _terms_of(chosen):
+        for term in () if chosen is None else _terms_of(chosen):
+            name, arguments = term.name, term.arguments
             if name in _OF_LENGTHS:
                 raise ValueError(
                     f"{section}.name={name} depends on the length of the embeddings, and those of "
@@ -303,21 +304,20 @@ def check_terms(recipe):
 
 
 def _terms_of(chosen):
-    """The name and the arguments of a loss, or those of each term of a sum."""
-    terms = [dict(term) for term in chosen.arguments.get("terms", ())]
-    return [(term.pop("name"), term) for term in terms] or [(chosen.name, chosen.arguments)]
+    """A loss, or each term of a sum of losses."""
+    return [class_recipe(term) for term in chosen.arguments.get("terms", ())] or [chosen]
 
 
 def _compares_views_alone(recipe):
     """Whether the loss of a recipe has no use for classes."""
     wrapper = recipe.loss_wrapper
     is_wrapped = wrapper is not None and wrapper.name == "self_supervised"
-    return is_wrapped or all(_is_two_view(name) for name, _ in _terms_of(recipe.loss))
+    return is_wrapped or all(_is_two_view(term.name) for term in _terms_of(recipe.loss))
 
 
 def _takes_views(loss):
     """Whether a loss can have the numbers of images in place of classes."""
-    names = [name for name, _ in _terms_of(loss)]
+    names = [term.name for term in _terms_of(loss)]
     return all(_is_two_view(name) or hasattr(named("loss", name), "pairwise") for name in names)
 
 
@@ -351,14 +351,10 @@ _FILLED_IN = {
     "head": {"dim", "embedding_dim", "group_dim"},
     "pooling": {"return_attributes"},
     "loss": {"num_classes", "relation_threshold"},
-    "miner": set(),
-    "regularizer": set(),
-    "distance": set(),
-    "reduction": set(),
     "loss_wrapper": {"num_groups", "num_labels"},
-    "view_loss": {"num_classes", "relation_threshold"},
     "callbacks": {"append", "log_dir", "restore_best_weights"},
 }
+_FILLED_IN["view_loss"] = _FILLED_IN["loss"]
 _OF_EVERY_SECTION = {"self", "name", "data_format"}
 _LARGER = {
     "capacity": Capacity,
@@ -419,8 +415,7 @@ def _complete_sum(section, chosen):
         )
     completed = []
     for term in terms:
-        given = {key: value for key, value in term.items() if key != "name"}
-        loss = complete_class(section, ClassRecipe(term["name"], given))
+        loss = complete_class(section, class_recipe(term))
         completed.append({"name": loss.name, **loss.arguments})
     rest = _complete_plain(section, ClassRecipe(chosen.name, arguments))
     return ClassRecipe(chosen.name, {"terms": completed, **rest.arguments})
@@ -428,11 +423,8 @@ def _complete_sum(section, chosen):
 
 def complete_callbacks(given):
     """The callbacks with every argument of each, without those that are null."""
-    known = NAMES["callbacks"]
-    unknown = next((name for name in given if name not in known), None)
-    if unknown is not None:
-        hint = similar_or_all(unknown, known)
-        raise ValueError(f"callbacks.{unknown} is not a callback{hint}")
+    for name in given:
+        check_known(name, NAMES["callbacks"], f"callbacks.{name}", "a callback")
     return {
         name: _complete_plain(
             "callbacks", ClassRecipe(name, arguments), f"callbacks.{name}"
@@ -457,34 +449,25 @@ def _complete_plain(section, chosen, place=None):
     }
     if "loss" in section:
         rest = _without_moved(rest, hints, place)
-    chosen = ClassRecipe(chosen.name, rest)
-    for argument, value in chosen.arguments.items():
+    for argument, value in rest.items():
         field = f"{place}.{argument}"
-        if argument not in hints:
-            hint = similar_or_all(argument, hints)
-            raise ValueError(f"{field:.80} is not an argument of {chosen.name}{hint}")
+        check_known(argument, hints, field, f"an argument of {chosen.name}")
         if value is None and types.NoneType not in typing.get_args(hints[argument]):
             raise ValueError(f"{field} must be {described(hints[argument])}, received null.")
-    for argument, hint in hints.items():
-        if argument not in defaults and argument not in chosen.arguments:
-            raise ValueError(
-                f"{place}.{argument} is missing; {chosen.name} needs {described(hint)}."
-            )
-    given = {
-        key: list(value) if isinstance(value, tuple) else value
-        for key, value in chosen.arguments.items()
-    }
+    for name, hint in hints.items():
+        if name not in defaults and name not in rest:
+            raise ValueError(f"{place}.{name} is missing; {chosen.name} needs {described(hint)}.")
     try:
-        named_given = {f"{place}.{name}": value for name, value in given.items()}
-        values = parser.parse_object(named_given, defaults=False)
+        given = {f"{place}.{name}": _plain(value) for name, value in rest.items()}
+        values = parser.parse_object(given, defaults=False)
     except ArgumentError as error:
         raise ValueError(readable(str(error), parser)) from error
-    for name in given:
+    arguments = {name: defaults.get(name) for name in hints}
+    for name in rest:
         field = f"{place}.{name}"
         integer = Integer if section == "callbacks" else _LARGER.get(name, SizeOrZero)
-        values[field] = checked(values[field], field, bool | integer | Number)
-    values = {name: values.get(f"{place}.{name}", defaults.get(name)) for name in hints}
-    return ClassRecipe(chosen.name, values | objects)
+        arguments[name] = checked(values[field], field, bool | integer | Number)
+    return ClassRecipe(chosen.name, arguments | objects)
 
 
 def _complete_object(section, given, field):
@@ -494,8 +477,7 @@ def _complete_object(section, given, field):
         return given
     if not (isinstance(given, Mapping) and isinstance(given.get("name"), str)):
         raise ValueError(f"{field} must be {_SUCH_AS[section]}, received {given!r:.80}.")
-    arguments = {name: value for name, value in given.items() if name != "name"}
-    complete = _complete_plain(section, ClassRecipe(given["name"], arguments), field)
+    complete = _complete_plain(section, class_recipe(given), field)
     return {"name": complete.name, **complete.arguments}
 
 
@@ -518,7 +500,7 @@ def _arguments(section, name, place):
     hints, defaults = {}, {}
     types_of_all = typing.get_type_hints(of_class.__init__)
     for key, parameter in parameters(section, ClassRecipe(name)).items():
-        is_filled_in = key in _OF_EVERY_SECTION | _FILLED_IN[section]
+        is_filled_in = key in _OF_EVERY_SECTION | _FILLED_IN.get(section, set())
         hint = types_of_all.get(key)
         if section == "callbacks" and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             hint = hint or _BY_DEFAULT.get(type(parameter.default), _ANY)  # Keras has no types
@@ -577,9 +559,7 @@ def _layer(field, part):
     of_class = named(_SECTION, name)
     options = _options(of_class)
     for option in given:
-        if option not in options:
-            hint = similar_or_all(option, options)
-            raise ValueError(f"{field}.{option:.80} is not an option of {name}{hint}")
+        check_known(option, options, f"{field}.{option}", f"an option of {name}")
     for option, default in options.items():
         if default is inspect.Parameter.empty and option not in given:
             raise ValueError(f"{field}.{option} is missing; {name} needs it.")

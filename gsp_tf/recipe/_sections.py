@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, field, fields
 from functools import cache
 from numbers import Number
+from operator import attrgetter
 from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
@@ -30,12 +31,13 @@ from gsp_tf._numbers import (
 from gsp_tf._refusals import described
 
 
-def similar_or_all(name, known):
-    """Ends a sentence about an unknown name, with the most similar known one, or all of them."""
-    found = similar(name, known)
-    if found != ".":
-        return found
-    return f"; there are {', '.join(known)}." if known else ", which takes none."
+def check_known(name, known, field, what):
+    """Refuse an unknown name, by that of its field, with the most similar known one, or all."""
+    if name not in known:
+        hint = similar(name, known)
+        if hint == ".":
+            hint = f"; there are {', '.join(known)}." if known else ", which takes none."
+        raise ValueError(f"{field:.80} is not {what}{hint}")
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,10 @@ class Section:
     def check(self) -> None:
         """Refuse incompatible values."""
 
-    def refuse(self, name, accepted, received=None):
-        """Raise `ValueError` about a field."""
-        received = getattr(self, name) if received is None else received
+    def refuse(self, name, accepted):
+        """Raise `ValueError` about a field, or one of a section in it, such as `canvas.name`."""
+        received = attrgetter(name)(self)
+        received = received.name if isinstance(received, ClassRecipe) else received
         received = "null" if received is None else received
         raise ValueError(f"{self.section_path}{name} must be {accepted}, received {received}.")
 
@@ -253,19 +256,20 @@ class DataRecipe(Section, path="data"):
             self.refuse("resize", f"null, or data.image_size, {self.image_size}, or more")
         if self.canvas.name is not None:
             if self.collage.grid or self.name == "cifar_collage":
-                self.refuse("canvas.name", "null with collages", self.canvas.name)
+                self.refuse("canvas.name", "null with collages")
             if self.resize is not None:
                 self.refuse("resize", "null with data.canvas.name, whose canvases are not cropped")
-        if self.feature_cache is not None and self.min_crop_area != 1:
-            accepted = "null with data.min_crop_area below 1: features are of one fixed view"
-            self.refuse("feature_cache", accepted)
-        for name, default in (("augmentation", []), ("views", 1)):
-            if self.feature_cache is not None and getattr(self, name) != default:
+        for is_changed, name in (
+            (self.min_crop_area != 1, "min_crop_area below 1"),
+            (self.augmentation, "augmentation"),
+            (self.views != 1, "views"),
+        ):
+            if is_changed and self.feature_cache is not None:
                 accepted = f"null with data.{name}: features are of one fixed view"
                 self.refuse("feature_cache", accepted)
         if self.collage.label != "class" and not self.collage.grid and self.name != "cifar_collage":
             collages = "data.collage.grid above 0 or data.name=cifar_collage"
-            self.refuse("collage.label", f"class without {collages}", self.collage.label)
+            self.refuse("collage.label", f"class without {collages}")
         self._check_views()
         self._check_batch()
         shares = self.split_fractions
@@ -499,6 +503,12 @@ class ClassRecipe:
         object.__setattr__(self, "arguments", arguments)
 
 
+def class_recipe(given):
+    """The `ClassRecipe` of a mapping with the name among the arguments, as in a file."""
+    arguments = dict(given)
+    return ClassRecipe(arguments.pop("name"), arguments)
+
+
 def _with_tuples(value):
     return tuple(map(_with_tuples, value)) if isinstance(value, list | tuple) else value
 
@@ -695,7 +705,7 @@ class TrainingRecipe(Section, path="training"):
         minimum = self.schedule.minimum
         if minimum is not None and minimum > self.learning_rate:
             accepted = f"at most training.learning_rate, {self.learning_rate}"
-            self.refuse("schedule.minimum", accepted, minimum)
+            self.refuse("schedule.minimum", accepted)
         if self.warmup_epochs and self.warmup_epochs >= self.epochs:
             self.refuse("warmup_epochs", f"below training.epochs, {self.epochs}")
         self._check_steps()
@@ -718,7 +728,7 @@ class TrainingRecipe(Section, path="training"):
             self.refuse("gradient_accumulation_steps", accepted)
         if self.optimizer == "schedule_free_adamw" and schedule != "constant":
             accepted = "constant with training.optimizer=schedule_free_adamw"
-            self.refuse("schedule.name", accepted, schedule)
+            self.refuse("schedule.name", accepted)
         if self.optimizer == "schedule_free_adamw" and self.ema_momentum:
             accepted = "0 with training.optimizer=schedule_free_adamw, which averages the weights"
             self.refuse("ema_momentum", accepted)
@@ -818,13 +828,14 @@ class Recipe(Section):
     def check(self):
         is_name = self.name.strip() and not self.name.startswith(".")
         if not is_name or set(self.name) & set("/\\\0\n"):
-            self.refuse("name", "the name of a folder, without a slash", repr(self.name))
+            accepted = "the name of a folder, without a slash"
+            raise ValueError(f"name must be {accepted}, received {self.name!r}.")
         if self.training.patience is not None and self.trainer == "ccp":
             accepted = "null with trainer=ccp, whose problems end by ccp.patience"
-            self.refuse("training.patience", accepted, self.training.patience)
+            self.refuse("training.patience", accepted)
         if self.training.optimizer == "schedule_free_adamw" and self.trainer == "ccp":
             accepted = "another with trainer=ccp, which moves weights that this one averages"
-            self.refuse("training.optimizer", accepted, self.training.optimizer)
+            self.refuse("training.optimizer", accepted)
 
     @property
     def monitor(self) -> str:

@@ -16,8 +16,8 @@ from gsp_tf.recipe import (
     BRANCHES,
     OBJECTS,
     VIEWS,
-    ClassRecipe,
     Recipe,
+    class_recipe,
     has_branches,
     num_groups,
     parameters,
@@ -318,10 +318,8 @@ def _made(chosen, num_classes, **filled_in):
     if "num_classes" in takes:
         filled_in["num_classes"] = num_classes
     if "terms" in takes:
-        terms = [dict(term) for term in arguments["terms"]]
-        arguments["terms"] = [
-            _made(ClassRecipe(term.pop("name"), term), num_classes) for term in terms
-        ]
+        terms = map(class_recipe, arguments["terms"])
+        arguments["terms"] = [_made(term, num_classes) for term in terms]
     return named("loss", chosen.name)(**arguments, **filled_in)
 
 
@@ -330,8 +328,7 @@ def _with_objects(arguments):
     made = dict(arguments)
     for key, section in OBJECTS.items():
         if isinstance(made.get(key), dict):
-            given = dict(made[key])
-            name = given.pop("name")
-            own = {"name": name} if section == "reduction" else {}
-            made[key] = named(section, name)(**own, **given)
+            chosen = class_recipe(made[key])
+            own = {"name": chosen.name} if section == "reduction" else {}
+            made[key] = named(section, chosen.name)(**own, **chosen.arguments)
     return made

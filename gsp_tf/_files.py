@@ -1,6 +1,7 @@
 """Atomic writes of files, and folders that only one process writes at a time."""
 
 import contextlib
+import csv
 import errno
 import hashlib
 import io
@@ -11,7 +12,7 @@ import re
 import shutil
 import stat
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -368,14 +369,9 @@ def check_zip(path: PathLike, what: str) -> None:
         path: the archive.
         what: what it holds, for the error.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            unfolded = sum(entry.file_size for entry in archive.infolist())
-            wrong = archive.testzip() if unfolded <= most_unfolded(path) else None
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # a broken archive may raise anything
-        raise ValueError(f"{path} is damaged, or is not {what}: {error}") from error
+    with _naming(path, what), zipfile.ZipFile(path) as archive:
+        unfolded = sum(entry.file_size for entry in archive.infolist())
+        wrong = archive.testzip() if unfolded <= most_unfolded(path) else None
     check_unfolded(path, unfolded)
     if wrong is not None:
         raise ValueError(f"{path} is damaged: {wrong} in it does not have its checksum.")
@@ -404,12 +400,18 @@ def most_unfolded(path: PathLike) -> int:
 def reading_arrays(path: PathLike, what: str) -> Iterator[np.lib.npyio.NpzFile]:
     """Opens a `.npz` file, without pickle, as `check_zip` does; errors of the block name it."""
     check_zip(path, what)
+    with _naming(path, what), np.load(path) as arrays:
+        yield arrays
+
+
+@contextlib.contextmanager
+def _naming(path, what):
+    """Names a damaged file in the errors of the block."""
     try:
-        with np.load(path) as arrays:
-            yield arrays
+        yield
     except FileNotFoundError:
         raise
-    except Exception as error:  # a broken array may raise anything
+    except Exception as error:  # a broken archive or array may raise anything
         raise ValueError(f"{path} is damaged, or is not {what}: {error}") from error
 
 
@@ -454,6 +456,13 @@ def csv_cell(value: Any) -> Any:
 def csv_text(cell: str) -> str:
     """The text that `csv_cell` wrote as this cell."""
     return cell[1:] if re.match(f"'+{FORMULA}", cell) else cell
+
+
+def csv_table(rows: Iterable[Iterable[Any]]) -> str:
+    """The content of a CSV file with these rows, each value a `csv_cell`."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
+    return text.getvalue()
 
 
 def replace_text(path: PathLike, text: str) -> None:

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from gsp_tf._console import counted
 from gsp_tf._files import replace_text
-from gsp_tf.visual import display_name
+from gsp_tf.visual import display_name, percent
 
 
 def write_metrics(record, out):
@@ -42,7 +42,7 @@ def print_rankings(title, heading, rows, names, **more):
         table.add_column(name, justify="right")
     for row, (name, metrics) in enumerate(rows.items()):
         means = metrics.means()
-        cells = [percent(means[column]) for column in names]
+        cells = [percent(*means[column]) for column in names]
         cells += [texts[row] for texts in more.values()]
         table.add_row(name, f"{metrics.num_queries:,}", *cells)
     Console().print(table)
@@ -65,20 +65,12 @@ def print_ranking(metrics, at):
         table.add_column(f"@{k}", justify="right")
     for kind in ("recall", "precision", "map", "mrr", "ndcg"):
         name = display_name(f"{kind}_at_{at[-1]}").partition("@")[0]
-        table.add_row(name, *(percent(means[f"{kind}_at_{k}"]) for k in at))
+        table.add_row(name, *(percent(*means[f"{kind}_at_{k}"]) for k in at))
     Console().print(table)
     print(
-        f"MAP@R {percent(means['map_at_r'])}, R-precision {percent(means['r_precision'])}; with "
-        f"every class weighing the same, MAP@R {percent(by_class.means()['map_at_r'])}"
+        f"MAP@R {percent(*means['map_at_r'])}, R-precision {percent(*means['r_precision'])}; with "
+        f"every class weighing the same, MAP@R {percent(*by_class.means()['map_at_r'])}"
     )
-
-
-def percent(found):
-    """An `Estimate` in percent, with its interval if it has one."""
-    text = f"{100 * found.value:.1f}"
-    if np.isfinite(found.low):
-        text += f" [{100 * found.low:.1f}, {100 * found.high:.1f}]"
-    return text
 
 
 def reranked(results):

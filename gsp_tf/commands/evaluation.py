@@ -274,13 +274,13 @@ def _rank(images, at, by, metric, sources):
 
 def _rank_groups(images, at, classes_per_group, metric):
     """Print grouped Recall@K in random groups of classes; what to write."""
-    from gsp_tf.commands._rankings import percent
     from gsp_tf.evaluation import grouped_recall
+    from gsp_tf.visual import percent
 
     found = grouped_recall(*images.searched[:2], classes_per_group, at, metric)
     print(f"Among random groups of {classes_per_group} classes, in percent:")
     for k, estimate in zip(at, found.values(), strict=True):
-        print(f"  grouped Recall@{k} {percent(estimate)}")
+        print(f"  grouped Recall@{k} {percent(*estimate)}")
     return {"classes_per_group": classes_per_group} | {name: [*of] for name, of in found.items()}
 
 

@@ -33,6 +33,7 @@ class Baseline(NamedTuple):
     """What a run is compared with, and what training added to it."""
 
     metrics: dict[str, float]
+    intervals: dict[str, list[float]]
     gain: dict[str, float]
     gain_intervals: dict[str, list[float]]
 
@@ -43,16 +44,12 @@ def baselines(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Baseline]
     The network that it started from, alone and with a linear head; empty for a run that was
     compared with nothing.
     """
-    return {
-        name: Baseline(metrics[key], metrics[GAINS[key]], metrics[f"{GAINS[key]}_intervals"])
-        for key, name in baseline_names(recipe).items()
-        if GAINS[key] in metrics
-    }
-
-
-def baseline_names(recipe: Recipe) -> dict[str, str]:
-    """The names in tables of what a run is compared with, by their entries of `metrics.json`."""
-    return {"frozen": frozen_name(recipe), "head": "with a linear head"}
+    found = {}
+    for key, name in ("frozen", frozen_name(recipe)), ("head", "with a linear head"):
+        if key in metrics:
+            entries = key, f"{key}_intervals", GAINS[key], f"{GAINS[key]}_intervals"
+            found[name] = Baseline(*(metrics.get(entry, {}) for entry in entries))
+    return found
 
 
 def untrained_note(metrics: Mapping[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from gsp_tf._console import counted
 from gsp_tf.data import ViewedImages, evaluation_image
 from gsp_tf.recipe import recipe_text
-from gsp_tf.runs._baselines import baseline_names, ending_notes
+from gsp_tf.runs._baselines import baselines, ending_notes
 from gsp_tf.runs.folder import RunFolder
 from gsp_tf.runs.frozen import gain_text
 from gsp_tf.visual import RunSummary, display_name
@@ -44,10 +44,9 @@ def print_results(folders: Sequence[RunFolder]):
     for name in columns:
         table.add_column(display_name(name).replace("Recall", "R"), justify="right")
     rows = [  # the runs of a protocol start from the same network
-        (name, *_cells(result[key], columns))
+        (name, *_cells(baseline.metrics, columns))
         for recipe, result in zip(recipes, results, strict=True)
-        for key, name in baseline_names(recipe).items()
-        if key in result
+        for name, baseline in baselines(recipe, result).items()
     ]
     for row in dict.fromkeys(rows):
         table.add_row(*row)
@@ -116,9 +115,12 @@ def summary_of(recipe, folder, kept, images):
     if kept.references is not None:
         embeddings, labels = kept.references, kept.reference_labels
     metrics = folder.metrics()
+    test = metrics.get("test", {})
+    counts = {name: test[name] for name in test if name.startswith("num_")}  # the same queries
+    ends = metrics.get("test_by_dim_intervals", {})
     return RunSummary(
         name=recipe.name,
-        metrics=metrics.get("test", {}),
+        metrics=test,
         intervals=metrics.get("test_intervals", {}),
         history=folder.history(),
         untrained=metrics.get("untrained", {}),
@@ -132,26 +134,15 @@ def summary_of(recipe, folder, kept, images):
         recipe=recipe_text(recipe),
         projections=metrics.get("projections", []),
         notes=_notes(recipe, metrics, images.images),
-        baselines=_baselines(recipe, metrics),
-        by_dim=_by_dim(metrics),
+        baselines={
+            name: (baseline.metrics | counts, baseline.intervals)
+            for name, baseline in baselines(recipe, metrics).items()
+        },
+        by_dim={
+            int(dim): (values, ends.get(dim, {}))
+            for dim, values in metrics.get("test_by_dim", {}).items()
+        },
     )
-
-
-def _by_dim(metrics):
-    """Metrics and intervals of prefixes, by their dimension."""
-    ends = metrics.get("test_by_dim_intervals", {})
-    found = metrics.get("test_by_dim", {})
-    return {int(dim): (values, ends.get(dim, {})) for dim, values in found.items()}
-
-
-def _baselines(recipe, metrics):
-    """Metrics and intervals of what a run is compared with on the same queries, by its name."""
-    counts = {key: count for key, count in metrics["test"].items() if key.startswith("num_")}
-    return {
-        name: (metrics[key] | counts, metrics[f"{key}_intervals"])
-        for key, name in baseline_names(recipe).items()
-        if key in metrics
-    }
 
 
 def _by_image(indices, maps):

@@ -1,16 +1,14 @@
 """One table of many runs, in the form of the papers' tables."""
 
-import csv
-import io
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gsp_tf._files import csv_cell, replace_text
+from gsp_tf._files import csv_table, replace_text
 from gsp_tf._typing import PathLike
-from gsp_tf.runs._baselines import baseline_names, untrained_note
+from gsp_tf.runs._baselines import baselines, untrained_note
 from gsp_tf.runs.folder import RunFolder
 from gsp_tf.visual import display_name
 
@@ -154,24 +152,24 @@ class Comparison:
         """The table as Markdown, `mean ± deviation` in percent."""
         header = ["method", *(" ".join(column) for column in self.columns)]
         lines = [header, ["---"] + ["---:"] * len(self.columns)]
-        lines += [[method.replace("|", "\\|"), *self._texts(method)] for method in self.rows]
+        for method, row in self.rows.items():
+            cells = [str(row.get(column, "–")) for column in self.columns]
+            lines.append([method.replace("|", "\\|"), *cells])
         table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
         return table + "".join(f"\n{note}\n" for note in self._footnotes())
 
     def csv(self) -> str:
         """The table as CSV: each mean, each deviation, and how many runs have each mark."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         names = [" ".join(column) for column in self.columns]
         numbers = [n for name in names for n in (name, f"{name} std")]
         names_of_counts = "interrupted runs", "untrained runs", "runs with the last epoch"
-        writer.writerow(["method", *map(csv_cell, numbers), *names_of_counts])
+        rows = [["method", *numbers, *names_of_counts]]
         for method, row in self.rows.items():
             cells = [row.get(column, _Cell(None, None)) for column in self.columns]
             values = [value for cell in cells for value in (cell.mean, cell.std)]
             counts = [len(marked.get(method, ())) for marked in self._marked.values()]
-            writer.writerow([csv_cell(method), *values, *counts])
-        return text.getvalue()
+            rows.append([method, *values, *counts])
+        return csv_table(rows)
 
     def write(self, folder: PathLike) -> list[Path]:
         """Write `table.md` and `table.csv` to a folder and return their paths."""
@@ -192,10 +190,6 @@ class Comparison:
                 paths = ", ".join(path for paths in marked.values() for path in paths)
                 yield f"{mark} {_MARKS[mark]}: {paths}"
 
-    def _texts(self, method):
-        row = self.rows[method]
-        return [str(row[column]) if column in row else "–" for column in self.columns]
-
 
 class _Result:
     """The parts of a run folder that a table needs."""
@@ -211,16 +205,16 @@ class _Result:
         self._num_folds = recipe.protocol.num_folds
         self._is_ensemble = recipe.protocol.is_ensemble
         self._baselines = {
-            f"{recipe.name}, {name}": metrics[entry]
-            for entry, name in baseline_names(recipe).items()
-            if entry in metrics
+            f"{recipe.name}, {name}": baseline.metrics
+            for name, baseline in baselines(recipe, metrics).items()
         }
         self._result = metrics.get("ensemble" if self._is_ensemble else "test")
         status = metrics.get("status", "not known")
         interrupted = status == "interrupted"
         best, epochs = metrics.get("best_epoch", 0) or 0, metrics.get("epochs")
         is_last = status == "finished" and bool(epochs) and best == epochs
-        self.marks = "†" * interrupted + "‡" * _trained_in_vain(metrics) + "§" * is_last
+        in_vain = untrained_note(metrics) is not None and bool(epochs)
+        self.marks = "†" * interrupted + "‡" * in_vain + "§" * is_last
         self.best_epoch = f"{best} of {epochs}" if epochs and "best_epoch" in metrics else None
         if self._result is None or not (folder.is_trained() or interrupted):
             raise ValueError(f"{self.path} has no final results yet: its status is {status!r}.")
@@ -267,11 +261,6 @@ class _Result:
     def _dimension(self, models):
         """The dimension of the embeddings of models together, in terms of C without a map."""
         return f"{models}C" if self._dim is None else f"{models * self._dim}D"
-
-
-def _trained_in_vain(metrics):
-    """Whether a run was trained and keeps the model from before."""
-    return untrained_note(metrics) is not None and bool(metrics.get("epochs"))
 
 
 def _name_datasets(runs):

@@ -20,12 +20,13 @@ from gsp_tf._console import command_line
 from gsp_tf._files import locked, replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.recipe import Recipe, resolved
-from gsp_tf.runs._baselines import RUNGS, baseline_names, ending_notes
+from gsp_tf.runs._baselines import RUNGS, baselines, ending_notes
 from gsp_tf.runs.data import Splits, load_splits
 from gsp_tf.runs.folder import RunFolder
 from gsp_tf.runs.frozen import gain_text
 from gsp_tf.runs.run import Run, continuation
 from gsp_tf.training import inference
+from gsp_tf.visual import percent
 
 _KEPT = ("model.keras", "history.csv", "test_embeddings.npz", "metrics.json", "recipe.yaml")
 _TITLES = {"head": "trained head", "block": "last block", "network": "whole network"}
@@ -281,15 +282,15 @@ class Ladder:
         table.add_column("model")
         for column in ("min", "val", "P@1", "MAP@R"):
             table.add_column(column, justify="right", no_wrap=True)
-        for key, name in baseline_names(self.recipes["head"]).items():
-            if key in first:
-                table.add_row(name, "", "", *_cells(first, key))
+        for name, baseline in baselines(self.recipes["head"], first).items():
+            table.add_row(name, "", "", *_cells(baseline.metrics, baseline.intervals))
         for name, metrics in rungs.items():
             is_kept = self._folder(name).recipe() == kept
             title = f"{_TITLES[name]}{' (kept)' if is_kept else ''}"
             minutes = metrics.get("seconds", 0.0) / 60  # killed at once, a rung has not noted them
             best = metrics[f"best_{self.recipes[name].monitor}"]
-            table.add_row(title, f"{minutes:.1f}", f"{100 * best:.1f}", *_cells(metrics, "test"))
+            cells = _cells(metrics["test"], metrics["test_intervals"])
+            table.add_row(title, f"{minutes:.1f}", percent(best), *cells)
         return table
 
     def _continuation(self):
@@ -301,15 +302,9 @@ class Ladder:
         return continuation(self.path, rung.recipe(), [rung.metrics()])
 
 
-def _cells(metrics, entry):
-    return _percent(metrics, entry, "precision_at_1"), _percent(metrics, entry, "map_at_r")
-
-
-def _percent(metrics, entry, name):
-    """A metric in percent with its interval."""
-    ends = metrics.get(f"{entry}_intervals", {}).get(name)
-    value = f"{100 * metrics[entry][name]:.1f}"
-    return value if ends is None else f"{value} [{100 * ends[0]:.1f}, {100 * ends[1]:.1f}]"
+def _cells(metrics, intervals):
+    names = "precision_at_1", "map_at_r"
+    return [percent(metrics[name], *intervals.get(name, ())) for name in names]
 
 
 class _TimeLimit(keras.callbacks.Callback):

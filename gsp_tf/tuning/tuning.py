@@ -1,10 +1,8 @@
 """Search for the best recipe, trial by trial."""
 
 import contextlib
-import csv
 import dataclasses
 import functools
-import io
 import sqlite3
 import sys
 import warnings
@@ -26,7 +24,7 @@ from gsp_tf._arguments import check_choice, check_sizes
 from gsp_tf._console import command_line, to_install
 from gsp_tf._files import (
     advising,
-    csv_cell,
+    csv_table,
     locked,
     read_sealed_text,
     reason,
@@ -47,7 +45,7 @@ from gsp_tf.recipe import (
 )
 from gsp_tf.runs import Run, RunFolder, Splits, load_splits
 from gsp_tf.tuning.space import TuningSpace
-from gsp_tf.visual import display_name, inline_svg, page_template
+from gsp_tf.visual import display_name, inline_svg, write_page
 
 if TYPE_CHECKING:
     import optuna
@@ -274,23 +272,21 @@ class Tuning:
         """Write the table, the best recipe and the page; drop what only running trials need."""
         trials, fields = study.trials, self.space.names
         best, rows = _best_of(trials), self._rows(trials)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(rows[0])
         by_number = sorted(rows, key=lambda row: row["trial"])
-        writer.writerows(map(csv_cell, row.values()) for row in by_number)
-        replace_text(self.path / "trials.csv", text.getvalue())
+        table = csv_table([rows[0], *(row.values() for row in by_number)])
+        replace_text(self.path / "trials.csv", table)
         if best is not None:
             recipe = self.space.recipe(self.recipe, self.space.values(best.params))
             save_recipe(recipe, self.path / "best.yaml")
-        page = page_template("tuning.html").render(
+        write_page(
+            self.path / "report.html",
+            "tuning.html",
             title=f"Search for {self.recipe.name}",
             objective=display_name(self.objective.removeprefix("val_")),
             figures=[] if best is None else _figures(study.study, fields, self.objective),
             columns=list(rows[0]),
             rows=[list(map(_text, row.values())) for row in rows],
         )
-        replace_text(self.path / "report.html", page)
         for trial in trials:
             folder = RunFolder(study.place(trial.number))
             if _state_of(trial) != "running":

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         run_style,
         transparent_figure,
     )
-    from gsp_tf.visual.curves import display_name, index_curve, training_curves
+    from gsp_tf.visual.curves import display_name, index_curve, percent, training_curves
     from gsp_tf.visual.galleries import (
         group_gallery,
         neighbour_gallery,

@@ -42,6 +42,12 @@ def is_share(metric: str) -> bool:
     return metric in _NAMES or metric.rpartition("_at_")[0] in _AT
 
 
+def percent(value: float, low: float = np.nan, high: float = np.nan) -> str:
+    """A share in percent, with its interval if it is known."""
+    interval = f" [{100 * low:.1f}, {100 * high:.1f}]" if np.isfinite(low) else ""
+    return f"{100 * value:.1f}{interval}"
+
+
 def training_curves(
     histories: Sequence[Mapping[str, Sequence[float]]],
     untrained: Sequence[Mapping[str, float]] = (),

@@ -129,7 +129,9 @@ def _compare(folder, out, recall, sample, metric, dim):
     from rich.console import Console
     from rich.table import Table
 
+    from gsp_tf._files import replacing
     from gsp_tf.search import compare_indexes
+    from gsp_tf.visual import index_curve
 
     options = {"recall": recall, "most_vectors": sample, "metric": metric, "dim": dim}
     options = {name: value for name, value in options.items() if value is not None}
@@ -161,20 +163,12 @@ def _compare(folder, out, recall, sample, metric, dim):
         f"{100 * best.recall_at_10:.1f} %, {best.milliseconds:.3f} ms per query."
     )
     if out is not None:
-        print(f"Written: {', '.join(map(str, _write(found, title, Path(out))))}")
-
-
-def _write(found, title, folder):
-    """Write a comparison as CSV and PNG; the paths of the files."""
-    from gsp_tf._files import replacing
-    from gsp_tf.visual import index_curve
-
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = folder / "comparison.csv", folder / "comparison.png"
-    found.write(paths[0])
-    with replacing(paths[1]) as temporary:
-        index_curve(found.indexes, title).savefig(temporary, format="png", dpi=120)
-    return paths
+        Path(out).mkdir(parents=True, exist_ok=True)
+        table, picture = Path(out, "comparison.csv"), Path(out, "comparison.png")
+        found.write(table)
+        with replacing(picture) as temporary:
+            index_curve(found.indexes, title).savefig(temporary, format="png", dpi=120)
+        print(f"Written: {table}, {picture}")
 
 
 _NUMBERS = {"rank", "cost", "distance"}

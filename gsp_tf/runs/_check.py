@@ -74,6 +74,8 @@ def check_recipe(
     obstacles = _Obstacles()
     folds = obstacles.attempt(_load, recipe, images) or []
     learner = _learner(recipe, folds, obstacles)
+    if learner and recipe.initial_run is not None:
+        obstacles.attempt(start_from, recipe, learner.embedder)
     batches = obstacles.attempt(_batches, recipe, folds) if folds else None
     recipe = obstacles.attempt(resolved, recipe) or recipe
     weights = obstacles.attempt(_weights, recipe, learner)
@@ -126,8 +128,7 @@ def _batches(recipe, folds):
     """The batches of the first model; refuses images that any of the models cannot use."""
     for splits in folds:
         check_splits(recipe, splits)
-    inputs = [ImageInputs(recipe, splits.unlabelled) for splits in folds]
-    return [of.training_batches(fold.train) for of, fold in zip(inputs, folds, strict=True)][0]
+    return [ImageInputs(recipe, of.unlabelled).training_batches(of.train) for of in folds][0]
 
 
 def _draw_views(recipe, images, path):
@@ -147,13 +148,6 @@ def _draw_views(recipe, images, path):
 
 def _learner(recipe, folds, obstacles):
     """The learner of the first model, with random weights if its own are missing."""
-    learner = _fresh_learner(recipe, folds, obstacles)
-    if learner and recipe.initial_run is not None:
-        obstacles.attempt(start_from, recipe, learner.embedder)
-    return learner
-
-
-def _fresh_learner(recipe, folds, obstacles):
     if folds:
         size = len(folds[0].train.class_names), folds[0].train.channels
     else:

@@ -96,8 +96,10 @@ def check_test_classes(folder, test):
         )
 
 
-def fingerprint(images: ImageSet) -> str:
+def fingerprint(images: ImageSet | None) -> str | None:
     """A short text that depends only on the names of the classes of images and their order."""
+    if images is None:
+        return None
     names = "\n".join(images.class_names)
     return hashlib.sha256(names.encode("utf-8", errors="surrogateescape")).hexdigest()[:16]
 

@@ -100,7 +100,7 @@ class Training:
             untrained=untrained,
             train_classes=fingerprint(self.splits.train),
             num_train_images=len(self.splits.train),
-            unlabelled_images=_fingerprint(self.splits.unlabelled),
+            unlabelled_images=fingerprint(self.splits.unlabelled),
             test_classes=fingerprint(self.splits.test),
             images=None if recipe.data.feature_cache is None else self.splits.digest(),
             num_parameters=int(self.embedder.count_params()),
@@ -162,7 +162,7 @@ class Training:
                 f"{began_with[1]}, now there are {len(images)} images of "
                 f"{len(images.class_names)} classes, or the classes have changed."
             )
-        if metrics.get("unlabelled_images") != _fingerprint(self.splits.unlabelled):
+        if metrics.get("unlabelled_images") != fingerprint(self.splits.unlabelled):
             raise ValueError(
                 "The images without a class are not those that "
                 f"{self.folder.path} began with; data.unlabelled is {self.recipe.data.unlabelled}."
@@ -203,7 +203,9 @@ class Training:
         stops |= {f"callbacks.{name}": callback for name, callback in named.items()}
         fit, parts = self.learner.fit, stops
         if self.trainer:
-            pool = proxy_pool(self.recipe, self.splits.train, self.inputs)
+            images = self.splits.train
+            batches = functools.partial(self.inputs.evaluation_batches, images)
+            pool = ProxyPool(images.labels, batches, self.recipe.seed)
             fit = functools.partial(self.trainer.fit, pool=pool)
             parts = stops | {"ccp": self.trainer}
         self._fit(fit, first_epoch, training.epochs, [self.best, *stops.values()], parts)
@@ -269,11 +271,6 @@ class Training:
         self.folder.update_metrics(**outcome)
 
 
-def _fingerprint(images):
-    """The fingerprint of images that may be none."""
-    return None if images is None else fingerprint(images)
-
-
 def check_splits(recipe, splits):
     """Refuse images that cannot fill a recipe's batches or cannot be evaluated."""
     per_batch, num_train = recipe.data.classes_per_batch, len(splits.train.class_names)
@@ -302,13 +299,6 @@ def check_splits(recipe, splits):
 def ccp_trainer(recipe, learner):
     """The CCP trainer of a recipe for a learner; refuses a loss that does not compare pairs."""
     return ChanceConstrainedTrainer(learner, monitor=recipe.protocol.monitor, **vars(recipe.ccp))
-
-
-def proxy_pool(recipe, images, inputs):
-    """The pool of a recipe's training images, as evaluation sees them."""
-    return ProxyPool(
-        images.labels, lambda indices: inputs.evaluation_batches(images, indices), recipe.seed
-    )
 
 
 def _evaluation(recipe, splits, inputs):

@@ -249,24 +249,7 @@ def load_folds(recipe: Recipe) -> list[Splits]:
 def _completed(folds, recipe):
     """The splits of every model with images without a class, and on canvases, if there are any."""
     unlabelled = _load_unlabelled_images(recipe)
-    return _on_canvases([fold._replace(unlabelled=unlabelled) for fold in folds], recipe)
-
-
-def evaluation_batches(
-    recipe: Recipe, images: ImageSet, indices: Sequence[int] | None = None
-) -> tf.data.Dataset:
-    """Batches of images, or of those in `indices`, as evaluation sees them."""
-    return data.evaluation_dataset(
-        images,
-        recipe.data.image_size,
-        recipe.evaluation.batch_size,
-        indices=indices,
-        resize=recipe.data.resize,
-    )
-
-
-def _on_canvases(folds, recipe):
-    """The splits of every model with their images on the canvases of a recipe, if it has any."""
+    folds = [fold._replace(unlabelled=unlabelled) for fold in folds]
     canvas, side = recipe.canvas, recipe.image_size
     if canvas.name is None:
         return folds
@@ -286,6 +269,19 @@ def _on_canvases(folds, recipe):
         )
         for fold in folds
     ]
+
+
+def evaluation_batches(
+    recipe: Recipe, images: ImageSet, indices: Sequence[int] | None = None
+) -> tf.data.Dataset:
+    """Batches of images, or of those in `indices`, as evaluation sees them."""
+    return data.evaluation_dataset(
+        images,
+        recipe.data.image_size,
+        recipe.evaluation.batch_size,
+        indices=indices,
+        resize=recipe.data.resize,
+    )
 
 
 def _canvas_tiles(recipe):

@@ -35,12 +35,6 @@ ADVICE = (
 )
 
 
-def _is_pretrained(recipe):
-    """Whether a recipe trains embeddings from weights that are not random."""
-    weights = recipe.backbone.weights is not None or recipe.initial_run is not None
-    return weights and recipe.training.epochs > 0 and recipe.trainer != "classification"
-
-
 def frozen_metrics(recipe: Recipe, splits: Splits | None = None) -> RankingMetrics:
     """Retrieval of a recipe's test images by the network that it starts from, without training.
 
@@ -181,12 +175,14 @@ def _linear_head(features, labels):
 
 def kept_baselines(run) -> dict[str, RankingMetrics]:
     """The metrics that a run is compared with, computed once; none for random weights."""
-    if not _is_pretrained(run.recipe):
+    recipe, folder = run.recipe, run.folder
+    is_random = recipe.backbone.weights is None and recipe.initial_run is None
+    if is_random or not recipe.training.epochs or recipe.trainer == "classification":
         return {}
-    network, folder = _StartingNetwork(run.recipe, run.splits), run.folder
+    network = _StartingNetwork(recipe, run.splits)
     try:
         found = {"frozen": _kept(folder.frozen_path, run, network.metrics)}
-        if run.recipe.data.classes_per_batch:  # otherwise training knows no classes
+        if recipe.data.classes_per_batch:  # otherwise training knows no classes
             found["head"] = _kept(folder.head_path, run, network.head_metrics)
         return found
     except (ImportError, OSError, ValueError) as error:  # the weights may be elsewhere by now

@@ -221,10 +221,10 @@ class Run:
                 classifier = self.learner.embedding_loss
                 share = accuracy(classifier, embedded.queries, embedded.query_labels)
                 metrics = {"accuracy": share, **metrics}
-            entries = {"num_classes": self._num_classes(), "test": metrics}
-            entries["test_intervals"] = intervals
-            if baselines:
-                entries |= gain_entries(ranking, baselines, list(intervals or metrics))
+            sets = {name: getattr(self.splits, name) for name in ("train", "validation", "test")}
+            num_classes = {name: len(images.class_names) for name, images in sets.items()}
+            entries = {"num_classes": num_classes, "test": metrics, "test_intervals": intervals}
+            entries |= gain_entries(ranking, baselines, list(intervals or metrics))
             wrapper = self.recipe.loss_wrapper
             if wrapper is not None and wrapper.name == "matryoshka":
                 dims = wrapper.arguments["dims"]
@@ -241,10 +241,6 @@ class Run:
                 found = embedded._asdict().items()
                 np.savez(temporary, **{name: array for name, array in found if array is not None})
         return metrics
-
-    def _num_classes(self):
-        names = ("train", "validation", "test")
-        return {name: len(getattr(self.splits, name).class_names) for name in names}
 
     def check_test_images(self, embedder: keras.Model):
         """Refuse test images of another shape than the model takes, or of other classes."""

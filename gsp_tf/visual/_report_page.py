@@ -50,9 +50,9 @@ class RunSummary:
     baselines: Mapping[str, _Measured] = field(default_factory=dict)  # on the same images, by name
     untrained: Mapping[str, float] = field(default_factory=dict)  # epoch 0 of `history`
 
-    def class_name(self, label: int) -> str:
-        """The class name of a label as text."""
-        return str(self.class_names[int(label)])
+    def class_of(self, index: int) -> str:
+        """The class name of an image as text."""
+        return str(self.class_names[int(self.labels[index])])
 
     def path(self, index: int) -> str:
         """The file name of an image, empty if it is unknown."""
@@ -104,6 +104,7 @@ def write_report(path: PathLike, title: str, runs: Sequence[RunSummary]) -> Path
         "report.html",
         title=title,
         runs=runs,
+        first=first,
         colors=[run_style(position)[0] for position in range(len(runs))],
         name_of=lambda key: _COUNTS.get(key, display_name(key)),
         shown=_shown,
@@ -120,8 +121,8 @@ def write_report(path: PathLike, title: str, runs: Sequence[RunSummary]) -> Path
         overlays=_overlays(runs, order, thumbnails),
         correlations=_correlations(runs, order),
         scale=color_scale(),
-        has_paths=first.paths is not None,
-        gallery=_gallery(runs, np.array(order), thumbnails),
+        gallery=_gallery(runs, np.array(order)),
+        tile_uri=lambda index: thumbnails.uri(index, _GALLERY_PIXELS),
         maps=_maps(runs, thumbnails),
     )
 
@@ -218,8 +219,7 @@ def _overlays(runs, order, thumbnails):
         spreads.append((run.name, spread, len(run.pooling_weights)))
     return {
         "rows": rows,
-        "classes": [runs[0].class_name(runs[0].labels[i]) for i in indices],
-        "paths": [runs[0].path(i) for i in indices],
+        "indices": indices,
         "spreads": spreads,
         "near_average": any(spread["std"] < NEAR_AVERAGE for _, spread, _ in spreads),
     }
@@ -242,8 +242,8 @@ def _correlations(runs, order):
     return figures
 
 
-def _gallery(runs, order, thumbnails):
-    """The tile of each chosen query, with a row of tiles for each run."""
+def _gallery(runs, order):
+    """Chosen queries, each with the name of every run and its neighbours with distances."""
     labels = runs[0].labels
     classes, counts = np.unique(labels, return_counts=True)
     candidates = order[np.isin(labels[order], classes[counts > 1])][:_CANDIDATES]
@@ -252,28 +252,14 @@ def _gallery(runs, order, thumbnails):
     k = min(_NEIGHBOURS, len(labels) - 1)
     found = [ExactSearch(run.embeddings)(run.embeddings[candidates], k, candidates) for run in runs]
     hits = np.array([labels[indices[:, 0]] == labels[candidates] for indices, _ in found])
-
-    def tile(index):
-        return {
-            "uri": thumbnails.uri(index, _GALLERY_PIXELS),
-            "class": runs[0].class_name(labels[index]),
-            "path": runs[0].path(index),
-        }
-
-    def neighbours(query, indices, distances):
-        return [
-            {**tile(index), "distance": f"{distance:.2f}", "hit": labels[index] == labels[query]}
-            for index, distance in zip(indices, distances, strict=True)
-        ]
-
     return [
-        {
-            "query": tile(candidates[row]),
-            "rows": [
-                (run.name, neighbours(candidates[row], indices[row], distances[row]))
+        (
+            candidates[row],
+            [
+                (run.name, list(zip(indices[row], distances[row], strict=True)))
                 for run, (indices, distances) in zip(runs, found, strict=True)
             ],
-        }
+        )
         for row in _telling_queries(hits, _QUERIES)
     ]
 
@@ -283,7 +269,7 @@ def _maps(runs, thumbnails):
     first = runs[0]
     chosen = _few_classes(first.labels)
     labels = first.labels[chosen]
-    classes, examples = np.unique(labels, return_index=True)
+    examples = np.unique(labels, return_index=True)[1]
     drawn = np.argsort(labels, kind="stable")  # the order in which the map draws its points
     titles = [_title(first, index) for index in chosen[drawn]]
     figures = []
@@ -295,11 +281,11 @@ def _maps(runs, thumbnails):
         "figures": figures,
         "legend": [
             (
-                first.class_name(label),
+                first.class_of(index),
                 Markup(inline_svg(class_marker(position))),
-                thumbnails.uri(chosen[i], _CHIP_PIXELS),
+                thumbnails.uri(index, _CHIP_PIXELS),
             )
-            for position, (label, i) in enumerate(zip(classes, examples, strict=True))
+            for position, index in enumerate(chosen[examples])
         ],
         "num_points": len(chosen),
         "method": "PCA" if len(chosen) < FEWEST_FOR_TSNE else "t-SNE",
@@ -308,8 +294,7 @@ def _maps(runs, thumbnails):
 
 def _title(run, index):
     """The text that a point of a map shows under the mouse."""
-    name = run.class_name(run.labels[index])
-    return f"{name} · {run.path(index)}" if run.path(index) else name
+    return " · ".join(filter(None, (run.class_of(index), run.path(index))))
 
 
 def _with_titles(svg, titles):

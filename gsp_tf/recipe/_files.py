@@ -113,7 +113,10 @@ def _check_sections(section, given, name="the recipe"):
         if is_dataclass(parts[key].default_factory):
             _check_sections(parts[key].default_factory, value, field)
         elif key in CLASS_SECTIONS:
-            _check_class(key, value, parts[key].default is None)
+            if value is not None or parts[key].default is not None:
+                _check_mapping(key, value)
+                if not isinstance(value.get("name", ""), str):
+                    raise ValueError(f"{key}.name must be a text, received {value['name']!r:.80}.")
         elif key == "callbacks":
             _check_mapping(key, value)
             for callback, arguments in value.items():
@@ -125,14 +128,6 @@ def _check_mapping(name, given):
     if not isinstance(given, dict):
         received = "null" if given is None else f"{given!r:.80}"
         raise ValueError(f"{name} must have fields, received {received}.")
-
-
-def _check_class(section, given, may_be_null):
-    if given is None and may_be_null:
-        return
-    _check_mapping(section, given)
-    if not isinstance(given.get("name", ""), str):
-        raise ValueError(f"{section}.name must be a text, received {given['name']!r:.80}.")
 
 
 def _merged(older, newer, section=Recipe):
@@ -175,13 +170,13 @@ def _recipe(layers, resolve):
         sections = parser.instantiate(parser.parse_object(values, defaults=False))
     except ArgumentError as error:
         raise ValueError(readable(str(error), parser)) from error
-    given = {**dict.fromkeys(CLASS_SECTIONS), **_CLASSES, **classes, "callbacks": callbacks}
-    recipe = Recipe(**{**vars(sections), **given})
+    recipe = Recipe(**vars(sections), **classes, callbacks=callbacks)
     return resolved(recipe) if resolve else recipe
 
 
-_CLASSES = {name: getattr(Recipe(), name) for name in CLASS_SECTIONS}
-_DEFAULTS = {name: {"name": chosen.name} for name, chosen in _CLASSES.items() if chosen}
+_DEFAULTS = {
+    name: {"name": chosen.name} for name in CLASS_SECTIONS if (chosen := getattr(Recipe(), name))
+}
 
 
 @cache

@@ -249,7 +249,9 @@ def check_views(recipe):
 
 
 def _check_with_classes(recipe):
-    if _compares_views_alone(recipe):
+    wrapper = recipe.loss_wrapper
+    is_wrapped = wrapper is not None and wrapper.name == "self_supervised"
+    if is_wrapped or all(_is_two_view(term.name) for term in _terms_of(recipe.loss)):
         accepted = "0 with data.views=2 and a loss of views alone, which has no use for classes"
         recipe.data.refuse("classes_per_batch", accepted)
     if recipe.view_loss is None:
@@ -306,13 +308,6 @@ def check_terms(recipe):
 def _terms_of(chosen):
     """A loss, or each term of a sum of losses."""
     return [class_recipe(term) for term in chosen.arguments.get("terms", ())] or [chosen]
-
-
-def _compares_views_alone(recipe):
-    """Whether the loss of a recipe has no use for classes."""
-    wrapper = recipe.loss_wrapper
-    is_wrapped = wrapper is not None and wrapper.name == "self_supervised"
-    return is_wrapped or all(_is_two_view(term.name) for term in _terms_of(recipe.loss))
 
 
 def _takes_views(loss):

@@ -68,16 +68,13 @@ def build_embedder(recipe: Recipe, channels: int) -> keras.Model:
     lora = recipe.backbone.lora
     if lora.rank:
         add_lora(backbone, lora.rank, lora.alpha, lora.layers)
-    is_classifier = recipe.trainer == "classification"
     features = backbone(x)
-    outputs = _pooled_features(features) if is_classifier else build_head(recipe, features)
+    if recipe.trainer == "classification":
+        kinds = {3: keras.layers.GlobalAveragePooling1D, 4: keras.layers.GlobalAveragePooling2D}
+        outputs = kinds[len(features.shape)](name="pooling", dtype="float32")(features)
+    else:
+        outputs = build_head(recipe, features)
     return keras.Model(images, outputs, name="embedder")
-
-
-def _pooled_features(features):
-    """What a classifier takes: the average of the features of a backbone over their places."""
-    kinds = {3: keras.layers.GlobalAveragePooling1D, 4: keras.layers.GlobalAveragePooling2D}
-    return kinds[len(features.shape)](name="pooling", dtype="float32")(features)
 
 
 def build_backbone(recipe, input_shape):

@@ -316,13 +316,7 @@ def sealed_json(entries: dict[str, Any]) -> bytes:
 
 
 def check_seal(path: PathLike, content: bytes, again: str) -> None:
-    """Raises `ValueError` unless a file has the bytes that `sealed` gave.
-
-    Args:
-        path: the file, for the error.
-        content: its bytes, from which the caller takes what it needs.
-        again: how to write the file again, for the error.
-    """
+    """Raises `ValueError`, which `again` ends, unless a file has the bytes that `sealed` gave."""
     start = _digits_at(content)
     if start < 0:
         raise ValueError(f"{path} is damaged: it has no checksum of its own. {again}")
@@ -363,11 +357,7 @@ def check_zip(path: PathLike, what: str) -> None:
     """Raises `ValueError` unless every file in a zip archive has its checksum.
 
     Readers that take only parts of a file in an archive, such as those of arrays and of HDF5, do
-    not compare it.
-
-    Args:
-        path: the archive.
-        what: what it holds, for the error.
+    not compare it. `what` it holds is for the error.
     """
     with _naming(path, what), zipfile.ZipFile(path) as archive:
         unfolded = sum(entry.file_size for entry in archive.infolist())
@@ -378,12 +368,7 @@ def check_zip(path: PathLike, what: str) -> None:
 
 
 def check_unfolded(path: PathLike, size: int) -> None:
-    """Raises `ValueError` if what a file unfolds to is out of proportion to the file.
-
-    Args:
-        path: the file.
-        size: bytes in memory.
-    """
+    """Raises `ValueError` if the bytes in memory of a file are out of proportion to the file."""
     if size > most_unfolded(path):
         raise ValueError(
             f"{path} is refused: its {os.path.getsize(path):,} bytes unfold to {size:,} bytes or "

@@ -62,13 +62,8 @@ def check_recipe(
 
     Nothing is trained, nothing but `augmented` is written, and nothing is downloaded but the
     description of a preset of keras-hub (some kilobytes). Each obstacle is reported, and all that
-    does not depend on it is still checked.
-
-    Args:
-        recipe: the recipe.
-        path: run folder that training would create.
-        images: the result of `load_images` for its data, if they are loaded already.
-        augmented: PNG file to write, with some training images and what training sees of them.
+    does not depend on it is still checked. `path` is the run folder that training would create, and
+    `images` what `load_images` gave, if they are loaded already.
     """
     keras.utils.set_random_seed(recipe.seed)
     obstacles = _Obstacles()

@@ -26,15 +26,8 @@ def run_demo(
 
     Without `data`, both train by the demo's recipe on collages of letters. With a folder of
     photographs, both train EfficientNet-Lite0 from its ImageNet weights, and the first of three
-    runs is that network before any training: the mean of its last map.
-
-    Args:
-        runs: parent of the new folder for this demo.
-        epochs: epochs of each training; `None` takes those of the recipe, or 5 for photographs.
-        data: folder of photographs, one folder per class; a part of the classes is held out.
-
-    Returns:
-        the path of the report, and the runs, without those after an interrupted one.
+    runs is that network before any training: the mean of its last map. Gives the path of the report
+    and the runs, without those after an interrupted one.
     """
     folder = Path(runs) / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
     if data is None:

@@ -178,15 +178,15 @@ def rank(
         sources["whitening"] = images.whitening
         _rerank_test_images(source, rerank, tokens, at, out, **sources)
         return
+    metric = _metric_of(images, metric)
     if rerank:
         record = _rerank(source, images, rerank, at, sources)
     elif dims:
-        record = _rank_prefixes(images, dims, at, _metric_of(images, metric), sources)
+        record = _rank_prefixes(images, dims, at, metric, sources)
     else:
-        record = _rank(images, at, by, _metric_of(images, metric), sources)
+        record = _rank(images, at, by, metric, sources)
         if classes_per_group:
-            found = _rank_groups(images, at, classes_per_group, _metric_of(images, metric))
-            record["grouped_recall"] = found
+            record["grouped_recall"] = _rank_groups(images, at, classes_per_group, metric)
     if is_run and not rerank:
         out = out or Path(source) / "ranking.json"
     from gsp_tf.commands._rankings import write_metrics

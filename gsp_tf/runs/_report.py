@@ -24,15 +24,14 @@ def print_results(folders: Sequence[RunFolder]):
 
     Below it stands which epoch the model of each run is of, and how a training was stopped.
     """
-    recipes = [folder.recipe() for folder in folders]
-    results = [folder.metrics() for folder in folders]
-    first = results[0]["test"]
+    runs = [(folder.recipe(), folder.metrics()) for folder in folders]
+    recipe, result = runs[0]
+    first = result["test"]
     recalls = [name for name in first if name.startswith("recall_at_") and name != "recall_at_1"]
-    counts = results[0]["num_classes"]
     kinds = "image", "class" if "accuracy" in first else "unseen class"
-    if recipes[0].data.name == "unlabelled":
+    if recipe.data.name == "unlabelled":
         kinds = "view", "unseen image"
-    queries, classes = map(counted, (first["num_queries"], counts["test"]), kinds)
+    queries, classes = map(counted, (first["num_queries"], result["num_classes"]["test"]), kinds)
     table = Table(title=f"{queries} of {classes}, in percent")
     table.add_column("run")
     columns = [
@@ -45,15 +44,15 @@ def print_results(folders: Sequence[RunFolder]):
         table.add_column(display_name(name).replace("Recall", "R"), justify="right")
     rows = [  # the runs of a protocol start from the same network
         (name, *_cells(baseline.metrics, columns))
-        for recipe, result in zip(recipes, results, strict=True)
+        for recipe, result in runs
         for name, baseline in baselines(recipe, result).items()
     ]
     for row in dict.fromkeys(rows):
         table.add_row(*row)
-    for recipe, result in zip(recipes, results, strict=True):
+    for recipe, result in runs:
         table.add_row(recipe.name, *_cells(result["test"], columns))
     Console().print(table)
-    for recipe, result in zip(recipes, results, strict=True):
+    for recipe, result in runs:
         for note in ending_notes(recipe, result):
             print(f"{recipe.name}: {note}")
 

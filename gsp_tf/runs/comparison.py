@@ -235,32 +235,24 @@ class _Result:
         baselines = {name: self._cells(found) for name, found in self._baselines.items()}
         return {**baselines, self.method: self.results()}
 
-    def _cells(self, result, marks=""):
-        """Cells of the metrics of one model that are there."""
-        return {
-            (self._dimension(1), shown): _Cell(100 * result[name], None, marks)
-            for name, shown in self.metrics().items()
-            if name in result
-        }
+    def _cells(self, values, deviations=None, models=1, marks=""):
+        """Cells of the metrics that are there, of the embeddings of models together."""
+        dimension = f"{models}C" if self._dim is None else f"{models * self._dim}D"  # C without map
+        cells = {}
+        for name, shown in self.metrics().items():
+            if name in values:
+                std = None if deviations is None else deviations[name]
+                cell = _Cell(100 * values[name], None if std is None else 100 * std, marks)
+                cells[dimension, shown] = cell
+        return cells
 
     def results(self):
         """dict from dimension and metric to `Cell`."""
         if not self._is_ensemble:
-            return self._cells(self._result, self.marks)
-        parts = {"concatenated": self._num_folds, "separated": 1}
-        return {
-            (self._dimension(models), shown): _Cell(
-                100 * self._result[part]["mean"][name],
-                _percent(self._result[part]["std"][name]),
-                self.marks,
-            )
-            for part, models in parts.items()
-            for name, shown in self.metrics().items()
-        }
-
-    def _dimension(self, models):
-        """The dimension of the embeddings of models together, in terms of C without a map."""
-        return f"{models}C" if self._dim is None else f"{models * self._dim}D"
+            return self._cells(self._result, marks=self.marks)
+        single, joined = self._result["separated"], self._result["concatenated"]
+        cells = self._cells(joined["mean"], joined["std"], self._num_folds, self.marks)
+        return cells | self._cells(single["mean"], single["std"], 1, self.marks)
 
 
 def _name_datasets(runs):
@@ -284,10 +276,6 @@ def _names_of_data(recipe):
     if recipe.canvas.name is not None:
         form = f" {recipe.canvas.share:.0%} of a canvas"
     return name + form, full + form
-
-
-def _percent(value):
-    return None if value is None else 100 * value
 
 
 def _metric_order(runs):

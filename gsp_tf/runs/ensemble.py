@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from pathlib import Path
 from typing import Self
 
@@ -101,7 +102,7 @@ class Ensemble(Run):
     def status(self) -> str | None:
         """As in `Run`, but "diverged" if the training of a model diverged."""
         status = super().status
-        models = [model for repeats in self.model_folders for model in repeats]
+        models = itertools.chain(*self.model_folders)
         diverged = any(model.metrics().get("status") == "diverged" for model in models)
         return "diverged" if status == "finished" and diverged else status
 
@@ -114,7 +115,7 @@ class Ensemble(Run):
             try:
                 self._train_models()
             finally:
-                if not any(model.path.exists() for fold in self.model_folders for model in fold):
+                if not any(model.path.exists() for model in itertools.chain(*self.model_folders)):
                     self.folder.recipe_path.unlink()
                     self.folder.metrics_path.unlink(missing_ok=True)
         return self
@@ -184,7 +185,7 @@ class Ensemble(Run):
         """
         with locked(self.folder.path):
             models = self.models
-            for model in (model for repeats in models for model in repeats):
+            for model in itertools.chain(*models):
                 folder = model.folder
                 folder.require(folder.model_path)
                 if not folder.is_trained():
@@ -226,7 +227,7 @@ class Ensemble(Run):
 
         Without all of them, print only how to continue.
         """
-        folders = [folder for repeats in self.model_folders for folder in repeats]
+        folders = [*itertools.chain(*self.model_folders)]
         models = [folder.metrics() for folder in folders]
         if "ensemble" in self.folder.metrics():
             print_results(folders)

@@ -462,11 +462,9 @@ class _Study:
                 return optuna.trial.Trial(self.study, frozen._trial_id)
         return None
 
-    @contextlib.contextmanager
     def writing(self):
         """Lets one process at a time write the results of all trials."""
-        with FileLock(self._folder / ".results.lock"):
-            yield
+        return FileLock(self._folder / ".results.lock")
 
     def _claiming(self):
         """Lets one process at a time take a trial."""

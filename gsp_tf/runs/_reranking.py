@@ -2,17 +2,16 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 from keras import ops
-from numpy.typing import ArrayLike
 
 from gsp_tf._console import show_progress
 from gsp_tf._endless import refuse_endless
 from gsp_tf._typing import Tensor
-from gsp_tf.evaluation import RERANKINGS, PCAWhitening, Reranked, TokenSets, reranking_metrics
+from gsp_tf.evaluation import RERANKINGS, Reranked, TokenSets, reranking_metrics
 from gsp_tf.runs._evaluation import kept_embeddings
 from gsp_tf.runs.data import evaluation_batches
 from gsp_tf.runs.ensemble import Ensemble
@@ -92,9 +91,7 @@ def rerank_run(
     methods: Sequence[str] = RERANKINGS,
     tokens: int = 16,
     at: Sequence[int] = (1, 5, 10),
-    query_sources: ArrayLike | None = None,
-    reference_sources: ArrayLike | None = None,
-    whitening: PCAWhitening | None = None,
+    **options: Any,
 ) -> dict[str, Reranked]:
     """Measure ways to re-rank the test images of a run, as `reranking_metrics` does.
 
@@ -116,9 +113,7 @@ def rerank_run(
         if found.references is not None:
             sets["reference_tokens"] = _token_sets(run, model, run.splits.gallery, "gallery")
     searched = found.queries, found.query_labels, found.references, found.reference_labels
-    sources = {"query_sources": query_sources, "reference_sources": reference_sources}
-    others = {**sets, **sources, "whitening": whitening}
-    return reranking_metrics(*searched, methods, at, **others)
+    return reranking_metrics(*searched, methods, at, **sets, **options)
 
 
 def _token_sets(run, model, images, name):

@@ -69,10 +69,7 @@ class Comparison:
             results of a column have different test classes. With `skip`, only if no run is left.
 
     Example:
-        >>> Comparison([])
-        Traceback (most recent call last):
-            ...
-        ValueError: A comparison needs a run folder, received none.
+        print(Comparison(["runs/gap-0", "runs/gap-1", "runs/gsp-0"]).markdown())
     """
 
     def __init__(self, paths: Sequence[PathLike], skip: bool = False):

@@ -58,10 +58,8 @@ class Ladder:
         FileNotFoundError: if no recipes are given and the folder has no rungs.
 
     Example:
-        >>> Ladder("no/such/ladder")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/ladder is not a ladder: it has no runs in rungs.
+        rungs = ladder_recipes(choose_recipe("photographs"))
+        Ladder("runs/photographs", rungs).climb(minutes=60).show()
     """
 
     def __init__(

@@ -49,7 +49,7 @@ def _run(arguments, interruption):
         return _refuse(readable(str(error), of_command if is_first else parser, is_typed=True))
     name = options.subcommand
     try:
-        with interruption.raising(), warnings.catch_warnings():
+        with _Raising(interruption), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.showwarning = _note
             code = COMMANDS[name](**checked(options[name].as_dict())) or 0
@@ -120,7 +120,7 @@ def _parsers(typed):
 class _Interruption:
     """Ends a command on SIGINT, SIGTERM or SIGHUP, with one line and no traceback."""
 
-    # Within `raising`, where the command has work to complete or files to remove, a signal raises
+    # Within `_Raising`, where the command has work to complete or files to remove, a signal raises
     # KeyboardInterrupt. Elsewhere, during imports and shutdown, it ends the process at once with
     # 128 + its number. Signals that the process was started to ignore, for example by `nohup`, stay
     # ignored. With `for_good`, signals are handled after the block too, because the process ends
@@ -150,10 +150,6 @@ class _Interruption:
         """The exit code of an interrupted command: 130 without a signal."""
         return 128 + (self.received or signal.SIGINT)
 
-    def raising(self, raises=True):
-        """A block in which signals raise `KeyboardInterrupt`, or exit at once if not `raises`."""
-        return _Raising(self, raises)
-
     def write(self, line):
         """Writes a line to stderr, if it is still open."""
         with contextlib.suppress(OSError):
@@ -175,9 +171,11 @@ class _Interruption:
 
 
 class _Raising:
-    """The block of `_Interruption.raising`; no signal can come halfway through entry or exit."""
+    """A block in which signals raise `KeyboardInterrupt`, or exit at once if not `raises`."""
 
-    def __init__(self, interruption, raises):
+    # No signal can come halfway through entry or exit.
+
+    def __init__(self, interruption, raises=True):
         self._interruption, self._raises = interruption, raises
 
     def __enter__(self):
@@ -194,7 +192,7 @@ def _quiet_tensorflow(interruption):
     # process at once and writes its line to the real stderr.
 
     def load(execute, module):
-        with interruption.raising(False), _kept_stderr(interruption):
+        with _Raising(interruption, False), _kept_stderr(interruption):
             execute(module)
 
     if os.environ.setdefault(_LEVEL, "3") != "0" and "tensorflow" not in sys.modules:

@@ -27,18 +27,12 @@ def backbones(names: list[str] = ()):
             print(f"{family}: {', '.join(map(_marked, members))}")
         print("\ngsp-tf backbones NAME tells more about a network, and hub lists its presets.")
     for name in names:
-        if name == "hub":
-            _list_presets()
-        else:
+        if name != "hub":
             print(f"{_marked(name)}: {_weights(name)}")
-
-
-def _list_presets():
-    from gsp_tf import backbones
-
-    for kind, presets in backbones.image_presets().items():
-        print(f"{kind}: {', '.join(_marked('hub', preset) for preset in presets)}")
-    print("\nTake one with backbone: {name: hub, preset: NAME, weights: pretrained}.")
+            continue
+        for kind, presets in backbones.image_presets().items():
+            print(f"{kind}: {', '.join(_marked('hub', preset) for preset in presets)}")
+        print("\nTake one with backbone: {name: hub, preset: NAME, weights: pretrained}.")
 
 
 def _marked(name, preset=None):

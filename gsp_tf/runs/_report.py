@@ -149,25 +149,25 @@ def _by_image(indices, maps):
 
 
 def _notes(recipe, metrics, test):
-    gain = gain_text(recipe, metrics)
     health = [
         f"In training, at step {finding['step']:,}: {finding['text']}"
         for finding in metrics.get("health", [])
     ]
-    first = [_evaluated_on(recipe, metrics, test), *([] if gain is None else [gain])]
-    return [*first, *health, *ending_notes(recipe, metrics)]
+    notes = _evaluated_on(recipe, metrics, test), gain_text(recipe, metrics), *health
+    return [*filter(None, notes), *ending_notes(recipe, metrics)]
 
 
 def _evaluated_on(recipe, metrics, test):
     """Which images the figures are of, and what they can say."""
     classes = metrics.get("num_classes", {})
+    queries = metrics.get("test", {}).get("num_queries", 0)
     of_groups = recipe.data.collage.label == "super_class"
     kind = "super-classes with classes" if of_groups else "classes"
     if recipe.trainer == "classification":
-        count = f"{metrics.get('test', {}).get('num_queries', 0):,} images"
         return (
-            f"Evaluated on {count} of the {len(test.class_names)} classes of training, which were "
-            "not trained on. The retrieval figures are for these classes, not for unseen ones."
+            f"Evaluated on {queries:,} images of the {len(test.class_names)} classes of training, "
+            "which were not trained on. The retrieval figures are for these classes, not for "
+            "unseen ones."
         )
     if isinstance(test, ViewedImages):
         return (
@@ -176,9 +176,8 @@ def _evaluated_on(recipe, metrics, test):
             "how well classes are told apart."
         )
     note = (
-        f"Evaluated on {metrics.get('test', {}).get('num_queries', 0):,} images of "
-        f"{len(test.class_names)} {kind} that were not seen in training "
-        f"({classes.get('train')} {kind.split()[0]})"
+        f"Evaluated on {queries:,} images of {len(test.class_names)} {kind} that were not seen in "
+        f"training ({classes.get('train')} {kind.split()[0]})"
     )
     if recipe.protocol.name in ("conventional", "tuning"):
         return note + (

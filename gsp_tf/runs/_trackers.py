@@ -17,6 +17,7 @@ class Trackers:
             for name, arguments in recipe.callbacks.items()
             if name in ("mlflow", "wandb")
         }
+        self.callbacks = list(self._by_name.values())  # they send the epochs
 
     def __enter__(self):
         return self
@@ -24,11 +25,6 @@ class Trackers:
     def __exit__(self, kind, *_):
         status = "failed" if kind else self._folder.metrics().get("status")
         self._each("close", status)
-
-    @property
-    def callbacks(self):
-        """The Keras callbacks that send the epochs."""
-        return list(self._by_name.values())
 
     def open(self):
         """Open the tracker runs, or continue those of the run folder, unless they are open."""
@@ -51,7 +47,7 @@ class Trackers:
 
     def log_results(self):
         """Send the results in the run folder."""
-        if not self._by_name:
+        if not self.callbacks:
             return
         self.open()
         found = self._folder.metrics()
@@ -64,7 +60,7 @@ class Trackers:
 
     def _each(self, method, *arguments):
         """Call a method of every tracker; a failure does not fail the run, which is on disk."""
-        for tracker in self._by_name.values():
+        for tracker in self.callbacks:
             try:
                 getattr(tracker, method)(*arguments)
             except OSError as error:

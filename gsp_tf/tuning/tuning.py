@@ -352,13 +352,10 @@ class Tuning:
             raise ValueError(f"training.epochs must be {_AN_EPOCH}, received 0")
         recipe = dataclasses.replace(recipe, name=f"{recipe.name}, trial {trial.number}")
         run = Run(folder.path, None if folder.recipe_path.exists() else recipe)
-        if self._has_the_images_of(recipe):
+        batches = {name: getattr(self.recipe.data, name) for name in _OF_BATCHES}
+        if dataclasses.replace(recipe.data, **batches) == self.recipe.data:  # the same images
             run.splits = self.splits
         return run.fit([_Reports(trial, self.objective)])
-
-    def _has_the_images_of(self, recipe):
-        batches = {name: getattr(self.recipe.data, name) for name in _OF_BATCHES}
-        return dataclasses.replace(recipe.data, **batches) == self.recipe.data
 
     def _fail(self, study, trial, message):
         print(f"Trial {trial.number} failed: {message}", file=sys.stderr, flush=True)

@@ -95,7 +95,6 @@ def _plural(hint):
 
 
 def _range(restrictions):
-    """Describes the range of a restricted number."""
     (_, low), (_, high) = restrictions
     if isinstance(high, int) and high > 1:
         return f"from {low:,} to {high:,}"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         stop_note,
         untrained_note,
     )
-    from gsp_tf.runs._check import Check, check_recipe
+    from gsp_tf.runs._check import check_recipe
     from gsp_tf.runs._demo import run_demo
     from gsp_tf.runs._evaluation import fingerprint, prefix_metrics
     from gsp_tf.runs._facts import recipe_facts

@@ -187,7 +187,6 @@ def _head_facts(recipe):
 
 
 def dimensions(recipe):
-    """The dimension of the embeddings of a recipe."""
     dim = recipe.embedding.dim
     return "the dimensions of the features" if dim is None else f"{dim} dimensions"
 
@@ -218,7 +217,6 @@ def recipe_facts(recipe: Recipe) -> dict[str, str]:
 
 
 def training_facts(recipe):
-    """The training of a recipe."""
     data, training, protocol = recipe.data, recipe.training, recipe.protocol
     patience = recipe.ccp.patience if recipe.trainer == "ccp" else training.patience
     end = "" if patience is None else f", patience {patience}"
@@ -235,7 +233,6 @@ def training_facts(recipe):
 
 
 def _batch(data):
-    """What a training batch is made of."""
     classes, images = data.classes_per_batch, data.images_per_class
     others = data.unlabelled_per_batch
     parts = [f"{classes} classes x {images} images"] if classes else []

@@ -58,7 +58,6 @@ def print_results(folders: Sequence[RunFolder]):
 
 
 def _cells(metrics, names):
-    """Metrics in percent as texts."""
     return tuple(f"{100 * metrics[name]:.2f}" if name in metrics else "–" for name in names)
 
 

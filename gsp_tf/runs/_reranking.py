@@ -117,7 +117,6 @@ def rerank_run(
 
 
 def _token_sets(run, model, images, name):
-    """Token sets of a set of images."""
     batches = evaluation_batches(run.recipe, images)
     description = f"Local features of the {name} images"
     return model.embed(show_progress(batches, description, len(batches)))

@@ -437,7 +437,8 @@ def warm_up(recipe, learner, best):
     # The block gets a callback that replaces `best`, the `SaveBest` of the learner. It saves the
     # learner in its state after the block, with a trainable backbone and its own optimizer.
     backbone = trained_backbone(learner)
-    optimizer, of_layers = learner.optimizer, _trainable(backbone)
+    parts = backbone, *layers_within(backbone), *backbone.weights  # from the outside in
+    optimizer, of_layers = learner.optimizer, [(part, part.trainable) for part in parts]
 
     def save_if_due(*_):
         head_optimizer = learner.optimizer
@@ -458,12 +459,6 @@ def warm_up(recipe, learner, best):
     finally:
         _set_trainable(of_layers)
         learner.compile(optimizer, jit_compile=jit_compile(recipe.jit_compile))
-
-
-def _trainable(backbone):
-    """Pairs of a layer or a weight of a backbone and whether it trains, from the outside in."""
-    parts = [backbone, *layers_within(backbone), *backbone.weights]
-    return [(part, part.trainable) for part in parts]
 
 
 def _set_trainable(pairs):

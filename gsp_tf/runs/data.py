@@ -343,7 +343,6 @@ def _halves(protocol, recipe):
 
 
 def _test_half(sets):
-    """Test images, and gallery or `None`."""
     return (sets["query"], sets["gallery"]) if "query" in sets else (sets["test"], None)
 
 

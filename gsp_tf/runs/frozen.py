@@ -92,7 +92,6 @@ class _StartingNetwork:
         return replace(recipe, data=replace(recipe.data, feature_cache=None))
 
     def metrics(self):
-        """The metrics of its embeddings."""
         return ranking_metrics(*self._searched, at=self.recipe.evaluation.recall_at)
 
     def head_metrics(self):

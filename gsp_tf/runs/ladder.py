@@ -188,7 +188,6 @@ class Ladder:
         return RunFolder(self.path / RUNGS / name)
 
     def _run(self, name):
-        """The run of a rung."""
         rung = Run(self._folder(name).path)
         if self._splits is not None:
             rung.splits = self._splits

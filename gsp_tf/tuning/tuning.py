@@ -345,7 +345,6 @@ class Tuning:
         return False
 
     def _trained(self, study, trial, values):
-        """The run of a trial, after its training."""
         folder = RunFolder(study.place(trial.number))
         recipe = self.space.recipe(self.recipe, values)
         if not recipe.training.epochs:
@@ -431,7 +430,6 @@ class _Study:
         return self.study.get_trials(deepcopy=False)
 
     def place(self, number):
-        """The run folder of a trial."""
         return self._folder / "trials" / f"{number:04}"
 
     @contextlib.contextmanager
@@ -496,7 +494,6 @@ def _row(trial, fields, objective):
 
 
 def _text(value):
-    """A cell as text."""
     if value is None:
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -77,7 +77,6 @@ def jpeg_uri(image: np.ndarray) -> str:
 
 
 def _data_uri(image, kind, **options):
-    """The data URI of an image in a format of Pillow."""
     buffer = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(rgb(image))).save(buffer, kind.upper(), **options)
     return f"data:image/{kind};base64," + base64.b64encode(buffer.getvalue()).decode()

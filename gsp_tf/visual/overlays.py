@@ -251,6 +251,5 @@ def _fitted(image, pixels):
 
 
 def _centre(place, grid, height, width, offset):
-    """The centre of a cell in pixels."""
     row, column = divmod(int(place), grid[1])
     return offset + (column + 0.5) * width / grid[1], (row + 0.5) * height / grid[0]

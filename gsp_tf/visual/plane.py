@@ -126,7 +126,6 @@ def class_marker(position: int) -> Figure:
 
 
 def _marker_style(position):
-    """The matplotlib marker style of a class."""
     color, marker = class_style(position)
     return {"color": color, "marker": marker, "linestyle": "none", "markeredgewidth": 0}
 

@@ -288,75 +288,62 @@ _LONG_NUMBER = re.compile(r"[-+]?\d[\da-fA-FxX_:.]{400,}")
 """Numbers that Python takes too long to read or to write, or does not write at all."""
 
 
-class _Node:
-    """A list or mapping during reading."""
-
-    def __init__(self, field, anchor=None, is_mapping=False):
-        self.field, self.anchor = field, anchor
-        self.size = self.height = 1
-        self.keys = set() if is_mapping else None
-        self.key = None  # the key of the next value
-
-    def add(self, size, height):
-        """Add a value and return the new size of this node."""
-        self.size, self.height, self.key = self.size + size, max(self.height, 1 + height), None
-        return self.size
-
-
 def _check_structure(text):
     """Refuse YAML that is not plain, event by event, before any value is built."""
-    nodes, anchors = [_Node("")], {}
+    events = yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    anchors = {}  # size and height of the values that have an anchor, `None` within them
 
     def refuse(event, message):
         raise ValueError(f"Line {event.start_mark.line + 1}: {message}")
 
-    def close(event, node):
-        if node.anchor:
-            anchors[node.anchor] = node.size, node.height
-        size = nodes[-1].add(node.size, node.height)
-        if size > MAX_VALUES:
-            refuse(event, f"a recipe holds at most {MAX_VALUES:,} values.")
-        if len(nodes) + node.height > MAX_DEPTH:
-            refuse(event, f"{_shown(node.field)} is nested more than {MAX_DEPTH} deep.")
-
-    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        parent = nodes[-1]
-        if isinstance(event, yaml.CollectionEndEvent):
-            close(event, nodes.pop())
-            continue
-        if not isinstance(event, yaml.NodeEvent):
-            continue
+    def check_tag(event):
         if getattr(event, "tag", None) is not None:
             refuse(event, f"a recipe has no tags, received {event.tag}.")
-        if parent.keys is not None and parent.key is None:
-            if not isinstance(event, yaml.ScalarEvent):
-                refuse(event, f"the keys of {_shown(parent.field)} must be names.")
-            field = f"{parent.field}.{event.value}".lstrip(".")
-            if event.value in parent.keys:
-                refuse(event, f"{_shown(field)} is given twice.")
-            if event.value == "class_path":
-                refuse(event, f"a recipe names no classes, received {_shown(field)}.")
-            parent.keys.add(event.value)
-            parent.key = field
-            continue
-        field = parent.key or parent.field
+
+    def field_of(event, within, keys):
+        """The field of a key, which becomes one of the keys of its mapping."""
+        check_tag(event)
+        if not isinstance(event, yaml.ScalarEvent):
+            refuse(event, f"the keys of {_shown(within)} must be names.")
+        field = f"{within}.{event.value}".lstrip(".")
+        if event.value in keys:
+            refuse(event, f"{_shown(field)} is given twice.")
+        if event.value == "class_path":
+            refuse(event, f"a recipe names no classes, received {_shown(field)}.")
+        keys.add(event.value)
+        return field
+
+    def check(event, field, depth):
+        """Check the value that begins with an event: how many values it holds, and how deep."""
+        check_tag(event)
+        size, height, keys = 1, 1, set()
         if isinstance(event, yaml.AliasEvent):
-            if event.anchor in {node.anchor for node in nodes}:
-                refuse(event, f"{_shown(field)} contains itself, by *{event.anchor}.")
             if event.anchor not in anchors:
                 refuse(event, f"{_shown(field)} is *{event.anchor}, which is not defined.")
-            node = _Node(field)
-            node.size, node.height = anchors[event.anchor]
-            close(event, node)
-        elif isinstance(event, yaml.ScalarEvent):
-            if event.implicit[0] and _LONG_NUMBER.fullmatch(event.value):
-                refuse(event, f"{_shown(field)} must be a number of at most 400 digits.")
-            close(event, _Node(field, event.anchor))
-        else:
-            is_mapping = isinstance(event, yaml.MappingStartEvent)
-            nodes.append(_Node(field, event.anchor, is_mapping))
-            if len(nodes) > MAX_DEPTH:
-                refuse(event, f"{_shown(field)} is nested more than {MAX_DEPTH} deep.")
+            if anchors[event.anchor] is None:
+                refuse(event, f"{_shown(field)} contains itself, by *{event.anchor}.")
+            size, height = anchors[event.anchor]
+        is_plain = isinstance(event, yaml.ScalarEvent) and event.implicit[0]
+        if is_plain and _LONG_NUMBER.fullmatch(event.value):
+            refuse(event, f"{_shown(field)} must be a number of at most 400 digits.")
+        if depth + height > MAX_DEPTH:
+            refuse(event, f"{_shown(field)} is nested more than {MAX_DEPTH} deep.")
+        if isinstance(event, yaml.CollectionStartEvent):
+            anchors[event.anchor] = None
+            while not isinstance(part := next(events), yaml.CollectionEndEvent):
+                of_part = field
+                if isinstance(event, yaml.MappingStartEvent):
+                    of_part, part = field_of(part, field, keys), next(events)
+                of_size, of_height = check(part, of_part, depth + 1)
+                size, height = size + of_size, max(height, 1 + of_height)
+                if size > MAX_VALUES:
+                    refuse(part, f"a recipe holds at most {MAX_VALUES:,} values.")
+        anchors[event.anchor] = size, height
+        return size, height
+
+    for event in events:
+        if isinstance(event, yaml.NodeEvent):
+            check(event, "", 1)
 
 
 def _shown(field):

@@ -5,7 +5,7 @@ import itertools
 
 import pyarrow as pa
 
-from gsp_tf._files import csv_cell, csv_text
+from gsp_tf._files import csv_cell, csv_table, csv_text
 from gsp_tf.data.datasets.own import read_rows
 from gsp_tf.search._tables import ImageTable, write_table
 from gsp_tf.search.embed import list_images
@@ -29,6 +29,7 @@ def test_a_cell_is_no_formula_and_gives_its_text_back():
         assert not csv_cell(text).startswith(tuple(BEGINNINGS))
         assert csv_text(csv_cell(text)) == text
     assert [csv_cell(value) for value in (-1, -0.5, None, True)] == [-1, -0.5, None, True]
+    assert csv_table([["name", "@sum"], ["=1+1", -1]]) == "name,'@sum\n'=1+1,-1\n"
 
 
 def test_tables_and_lists_of_images_are_no_formulas_and_come_back(tmp_path):

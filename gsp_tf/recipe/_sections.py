@@ -827,7 +827,7 @@ class Recipe(Section):
 
     def check(self):
         is_name = self.name.strip() and not self.name.startswith(".")
-        if not is_name or set(self.name) & set("/\\\0\n"):
+        if not is_name or set(self.name) & set("/\\\0\n\r"):
             accepted = "the name of a folder, without a slash"
             raise ValueError(f"name must be {accepted}, received {self.name!r}.")
         if self.training.patience is not None and self.trainer == "ccp":

@@ -610,8 +610,10 @@ class TrainingRecipe(Section, path="training"):
         epochs: number of epochs, including the warm-up; the validation classes are evaluated after
             each. 0 evaluates the model without training.
         steps_per_epoch: batches in an epoch.
-        adapt_batches: training batches whose local features give the initial prototypes of a
-            pooling such as gsp, net_vlad or optimal_transport; 0 keeps random prototypes.
+        adapt_batches: training batches whose features give the initial prototypes of a pooling such
+            as gsp, net_vlad or optimal_transport; 0 keeps random prototypes.
+        adapt_from: those features: all local ones, or one pooled vector an image, their average, as
+            in the GSP authors' program. The paper does not say where prototypes start.
         optimizer: optimizer of Keras: adam, adamw (adam with a weight_decay above 0), sgd (with
             momentum 0.9), or another by its name.
         optimizer_arguments: further arguments of the optimizer's class, such as {nesterov: true}
@@ -673,6 +675,7 @@ class TrainingRecipe(Section, path="training"):
     epochs: CountOrZero = 10
     steps_per_epoch: Count = 100
     adapt_batches: CountOrZero = 0
+    adapt_from: Literal["local", "pooled"] = "local"
     optimizer: OptimizerName = "adam"
     optimizer_arguments: dict[str, bool | int | float | str | list[str] | None] = field(
         default_factory=dict

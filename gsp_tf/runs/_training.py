@@ -85,7 +85,8 @@ class Training:
         self._prepare_inputs()
         if recipe.initial_run is None and recipe.training.adapt_batches:
             batches = itertools.islice(self.first_batches, recipe.training.adapt_batches)
-            adapt_prototypes(self.embedder, batches, self.inputs.start)
+            is_pooled = recipe.training.adapt_from == "pooled"
+            adapt_prototypes(self.embedder, batches, self.inputs.start, is_pooled)
         self.evaluation.set_model(self.learner)
         untrained = self.evaluation.evaluate()
         if recipe.initial_run is None and recipe.embedding.whitening:

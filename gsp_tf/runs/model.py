@@ -155,13 +155,17 @@ def features_model(embedder: keras.Model) -> tuple[keras.Model, keras.layers.Lay
     return keras.Model(embedder.input, pooling.input), pooling
 
 
-def adapt_prototypes(embedder, batches, start=None):
-    """Take the prototypes of an embedder's pooling from its local features in training mode."""
+def adapt_prototypes(embedder, batches, start=None, is_pooled=False):
+    """Take the prototypes of an embedder's pooling from its features in training mode."""
     # Batches are images, or values of the tensor `start` of the embedder. Batch normalisation uses
     # the statistics of the batch; its moving averages are restored.
     features, pooling = features_model(embedder)
     if start is not None:
         features = keras.Model(start, features.output)
+    if is_pooled:
+        kind = "1D" if len(features.output.shape) == 3 else "2D"
+        average = getattr(keras.layers, f"GlobalAveragePooling{kind}")(keepdims=True)
+        features = keras.Model(features.input, average(features.output))
     state = [variable.numpy() for variable in features.non_trainable_variables]
     pooling.adapt(features(images, training=True) for images, _ in batches)
     for variable, value in zip(features.non_trainable_variables, state, strict=True):

@@ -1,5 +1,6 @@
 """Checks of embeddings and labels."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -64,11 +65,14 @@ def checked_images(
 def warn_of_own_images(queries: np.ndarray, references: np.ndarray) -> None:
     """Warns where references are the queries, row by row, so that each query finds itself."""
     if np.array_equal(queries, references):
+        level, frame = 1, sys._getframe()
+        while frame is not None and frame.f_globals["__name__"].startswith("gsp_tf."):
+            level, frame = level + 1, frame.f_back  # measures call each other
         warnings.warn(
             f"Each of the {len(queries)} queries finds itself: the reference of the same row is at "
             "distance 0, so the first result says nothing. Give other references, or none, and "
             "each query searches the other queries.",
-            stacklevel=4,
+            stacklevel=level,
         )
 
 

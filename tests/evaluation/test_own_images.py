@@ -1,3 +1,4 @@
+import linecache
 import warnings
 
 import numpy as np
@@ -28,6 +29,13 @@ def with_impostors(x, labels, references, reference_labels):
     open_set_identification(x, labels + (labels == 3), references, reference_labels, [0.5])
 
 
+CALLED = {
+    with_folds: "ensemble_metrics(",
+    with_galleries: "gallery_metrics(",
+    with_impostors: "open_set_identification(",
+}
+
+
 @pytest.mark.parametrize(
     "measure",
     [
@@ -41,8 +49,10 @@ def with_impostors(x, labels, references, reference_labels):
     ],
 )
 def test_references_that_are_the_queries_are_warned_of(measure):
-    with pytest.warns(UserWarning, match="Each of the 40 queries finds itself"):
+    with pytest.warns(UserWarning, match="Each of the 40 queries finds itself") as found:
         measure(X, LABELS, X, LABELS)
+    [line] = (linecache.getline(warning.filename, warning.lineno) for warning in found)
+    assert CALLED.get(measure, "measure(X") in line  # the line of the user
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         measure(X, LABELS, X + 1e-3, LABELS)

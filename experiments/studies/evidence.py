@@ -275,7 +275,7 @@ def poolings(table):
     _bring_classifier()
     rows = plan.pooling_rows()
     table.train(plan.COLLAGE, rows, plan.SEEDS[:1])
-    chosen = ("gap", plan.DEFAULT, *table.best(plan.POOLINGS, 5))
+    chosen = ("gap", plan.DEFAULT, plan.POOLED_START, *table.best(plan.POOLINGS, 5))
     table.train(plan.COLLAGE, ending(rows, chosen), plan.SEEDS[1:])
 
 

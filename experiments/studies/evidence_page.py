@@ -73,6 +73,7 @@ NAMES = {
     "gsp-random-prototypes": "GSP, prototypes begin at random",
     "gsp-fast-prototypes": "GSP, prototypes at ten times the rate",
     "gsp-slow-prototypes": "GSP, prototypes at a tenth of the rate",
+    "gsp-pooled-start": "GSP, prototypes from pooled vectors",
     "gsp-after": "GSP before the linear map", "fast": "heads at ten times the rate",
     "linear-frozen": "frozen, computed linear head", "head": "head alone",
     "wide-head": "head alone, 1,280 dimensions",

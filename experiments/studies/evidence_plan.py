@@ -27,6 +27,7 @@ SHARES = (0.4, 1.0, 0.2, 0.7)  # in the order in which they train
 SIZES = (96, 160, 224)
 SHARE_OF_SIZES = 0.4
 DEFAULT, SHARP, BEST = "gsp", "gsp-0.3-20", "gsp-best"
+POOLED_START = "gsp-pooled-start"
 RIVALS = ("gap", "max", "generalized_mean", "delf")
 UPPER = ("gap", SHARP)  # rows of cars on canvases that train more of the network, too
 WARM = (*UPPER, "gsp-0.15-20", "delf")  # rows of the smallest cars with a warm-up, too
@@ -69,7 +70,12 @@ COLLAGE_LOSSES = {name: [str(METHODS / f"cifar_collage/{name}.yaml")] for name i
 
 def collage_gsp(weight=0, form=PROGRAM):
     """GSP on Cifar Collage (section 5.3.2), with the zero-shot loss at a weight and in a form."""
-    return [str(METHODS / "cifar_collage/gsp.yaml"), f"--zero_shot.weight={weight}", *form]
+    return [
+        str(METHODS / "cifar_collage/gsp.yaml"),
+        "--training.adapt_from=local",
+        f"--zero_shot.weight={weight}",
+        *form,
+    ]
 
 
 def collage_rows():
@@ -108,8 +114,13 @@ def cause_rows():
 
 
 def pooling_rows():
-    """Table 2: the 15 poolings of Fig. 5.12 of the thesis on Cifar Collage, with both losses."""
-    options = {"gap": [], "gsp": collage_gsp()} | {name: pooled(name) for name in POOLINGS}
+    """Table 2: the 15 poolings of Fig. 5.12 of the thesis on Cifar Collage, with both losses.
+
+    The prototypes of GSP start from local features, or from pooled vectors as in the program.
+    """
+    pooled_start = [*collage_gsp(), "--training.adapt_from=pooled"]
+    options = {"gap": [], "gsp": collage_gsp(), POOLED_START: pooled_start}
+    options |= {name: pooled(name) for name in POOLINGS}
     return crossed("poolings", COLLAGE_LOSSES, _halved(options))
 
 
@@ -135,6 +146,7 @@ def cars_gsp(loss, weight=0):
         f"--pooling.entropy_smoothing={smoothing}",
         f"--zero_shot.weight={weight}",
         "--training.adapt_batches=16",
+        "--training.adapt_from=local",
     ]
 
 

@@ -23,17 +23,25 @@ HERE = Path(__file__).parents[1]
 ARRAYS = Path("runs/program")
 STEPS, ADAPTED, TESTED = 200, 16, 6400
 RATIO, SMOOTHING, PROTOTYPES, DIM, MARGIN = 0.2, 10.0, 64, 128, 0.5
-TITLES = {"gap": "GAP", "gsp": "GSP", "own": "GSP, prototypes from its memory"}
+TITLES = {
+    "gap": "GAP",
+    "gsp": "GSP",
+    "pooled": "GSP, prototypes from pooled vectors",
+    "own": "GSP, prototypes from its memory",
+}
 SHOWN = {"P@1": "precision_at_1", "MAP@R": "map_at_r"}
 
 
 def library(seed):
-    """Draw the arrays of a seed, and train GAP and GSP of this library on them."""
+    """Draw the arrays of a seed, and train GAP and GSP of this library on them.
+
+    GSP takes its prototypes once from local features and once from pooled vectors.
+    """
     import keras
     import tensorflow as tf
 
     from gsp_tf.recipe import load_recipe
-    from gsp_tf.runs import build_learner, features_model, load_splits
+    from gsp_tf.runs import adapt_prototypes, build_learner, load_splits
 
     methods = HERE / "methods/cifar_collage"
     files = [HERE / "benchmarks/cifar_collage.yaml", HERE / "evidence/collage.yaml"]
@@ -43,6 +51,7 @@ def library(seed):
         "gap": load_recipe(files, options),
         "gsp": load_recipe([*files, methods / "gsp.yaml"], [*options, "--zero_shot.weight=0"]),
     }
+    recipes["pooled"] = recipes["gsp"]
     train, _, test = load_splits(recipes["gap"])[:3]
 
     def drawn(images, indices, seed):
@@ -76,12 +85,9 @@ def library(seed):
         if kernel is None:
             kernel = embedder.get_layer("embedding").get_weights()
         embedder.get_layer("embedding").set_weights(kernel)
-        if name == "gsp":
-            features, pooling = features_model(embedder)
-            before = features.get_weights()  # with the averages of batch normalisation
-            batches = images[STEPS:].astype("float32")
-            pooling.adapt(features(batch, training=True) for batch in batches)
-            features.set_weights(before)
+        if name != "gap":
+            batches = [(batch, None) for batch in images[STEPS:].astype("float32")]
+            adapt_prototypes(embedder, batches, is_pooled=name == "pooled")
         start = {variable.path: variable.numpy() for variable in embedder.variables}
         np.savez(folder / f"{name}_start.npz", **start)
         losses = []

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from gsp_tf.runs.folder import RunFolder
     from gsp_tf.runs.frozen import frozen_metrics
     from gsp_tf.runs.ladder import Ladder
-    from gsp_tf.runs.model import build_embedder, build_head, build_learner, features_model
+    from gsp_tf.runs.model import (
+        adapt_prototypes,
+        build_embedder,
+        build_head,
+        build_learner,
+        features_model,
+    )
     from gsp_tf.runs.named import is_run, require_run, run_folder
     from gsp_tf.runs.places import attributes_of_head, maps_of_head, place_maps
     from gsp_tf.runs.pretrained import frozen_recipe, pretrained_run

@@ -9,8 +9,7 @@ from keras.ops import convert_to_numpy
 
 from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.recipe import load_recipe
-from gsp_tf.runs import Run, _inputs, features_model, load_splits
-from gsp_tf.runs.model import adapt_prototypes
+from gsp_tf.runs import Run, _inputs, adapt_prototypes, features_model, load_splits
 
 GSP = "backbone: {name: conv4}\npooling: {name: gsp, num_prototypes: 4}\n"
 

@@ -66,7 +66,7 @@ def warn_of_own_images(queries: np.ndarray, references: np.ndarray) -> None:
     """Warns where references are the queries, row by row, so that each query finds itself."""
     if np.array_equal(queries, references):
         level, frame = 1, sys._getframe()
-        while frame is not None and frame.f_globals["__name__"].startswith("gsp_tf."):
+        while frame is not None and frame.f_globals.get("__name__", "").startswith("gsp_tf."):
             level, frame = level + 1, frame.f_back  # measures call each other
         warnings.warn(
             f"Each of the {len(queries)} queries finds itself: the reference of the same row is at "

@@ -69,7 +69,10 @@ class Comparison:
             results of a column have different test classes. With `skip`, only if no run is left.
 
     Example:
-        print(Comparison(["runs/gap-0", "runs/gap-1", "runs/gsp-0"]).markdown())
+        >>> Comparison([])
+        Traceback (most recent call last):
+            ...
+        ValueError: A comparison needs a run folder, received none.
     """
 
     def __init__(self, paths: Sequence[PathLike], skip: bool = False):

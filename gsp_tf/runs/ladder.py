@@ -58,8 +58,10 @@ class Ladder:
         FileNotFoundError: if no recipes are given and the folder has no rungs.
 
     Example:
-        rungs = ladder_recipes(choose_recipe("photographs"))
-        Ladder("runs/photographs", rungs).climb(minutes=60).show()
+        >>> Ladder("no/such/ladder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/ladder is not a ladder: it has no runs in rungs.
     """
 
     def __init__(

@@ -155,6 +155,13 @@ class ImageSet(abc.ABC):
         pixels = self.image(index)
         return f"{pixels.shape}".encode() + np.ascontiguousarray(pixels).tobytes()
 
+    @functools.cached_property
+    def _graph(self):
+        return tf.function(self.load)
+
+    def __getstate__(self):  # a copy, also in another process, makes its own graph
+        return {name: value for name, value in vars(self).items() if name != "_graph"}
+
     def _select(self, classes: Sequence[int]) -> tuple[np.ndarray, dict]:
         """The indices of the images of `classes`, and the arguments that describe them."""
         classes = integers(list(classes), "classes").tolist()
@@ -176,9 +183,9 @@ class ImageSet(abc.ABC):
 
 
 def _read_by_loading(images: ImageSet, index: int, seed: Sequence[int]) -> np.ndarray:
-    """One image as its set's `load` gives it."""
+    """One image as its set's `load` gives it, as a graph: each is made of dozens of operations."""
     with tf.device("CPU"):
-        return images.load(tf.constant(index, tf.int64), tf.constant(seed, tf.int64)).numpy()
+        return images._graph(tf.constant(index, tf.int64), tf.constant(seed, tf.int64)).numpy()
 
 
 def checked_indices(indices: Sequence[int] | None, count: int) -> np.ndarray:

@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -64,6 +67,15 @@ def test_the_identity_of_selected_collages_is_of_what_is_seen(numbered):
         assert others.identity(number) == nested.identity(number)
         is_same = np.array_equal(some.image(4 + number), pixels[0])
         assert (some.identity(4 + number) == others.identity(number)) == is_same
+
+
+def test_a_copy_reads_by_a_graph_of_its_own(numbered):
+    collages = CollageImages(numbered, numbered)
+    known = collages.image(1)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(collages)).image(1), known)
+    single = copy.copy(collages)
+    single.grid = 1
+    np.testing.assert_array_equal(single.image(1), numbered.image(1))
 
 
 def test_file_images_of_different_sizes_in_a_graph(tmp_path):

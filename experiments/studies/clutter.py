@@ -21,6 +21,8 @@ SHARP = {"transport_ratio": 0.3, "entropy_smoothing": 20}
 POOLINGS = {
     "gap": {},
     "gsp": {"name": "gsp"},
+    "gsp, pooled start": {"name": "gsp"},
+    "gsp, μ 1": {"name": "gsp", "transport_ratio": 1},
     "gsp, μ 0.3, ε 20": {"name": "gsp", **SHARP},
     "gsp, μ 0.15, ε 20": {"name": "gsp", **SHARP, "transport_ratio": 0.15},
     "generalized_mean": {"name": "generalized_mean"},
@@ -34,6 +36,8 @@ def trained(photographs, name, pooling, loss, split, seed):
     path = Path("runs/clutter", f"{name}-{loss}-{split}-{seed}".replace(", ", "-"))
     options = {"seed": seed, "data.split_seed": split, "loss.name": loss, "run": path}
     options |= {f"pooling.{field}": value for field, value in pooling.items()}
+    if name.endswith("pooled start"):
+        options["training.adapt_from"] = "pooled"
     given = [text for field, value in options.items() for text in (f"--{field}", str(value))]
     head = "gsp" if pooling.get("name") == "gsp" else "linear"
     command = ["adapt", photographs, "--head", head, *given]

@@ -41,11 +41,20 @@ TITLES = {
     "hybrid": "Losses of global and local heads on characters",
     "covering_bound": "The bound of the covering radius (thesis, Props. 3.2.1 and 3.2.2)",
     "heads": "Heads of `gsp-tf adapt` on 1,000 photographs of Cars196 (half)",
+    "clutter": "Heads under natural clutter (Grocery Store)",
     "ladder": "The ladder of `gsp-tf train`",
     "zero_shot": "Zero-shot prototypes on CIFAR-100 (thesis, section 5.3.3)",
     "average_pooling_plane": "Average pooling on ten classes of CIFAR-100 (thesis, section 4.3)",
 }
-PLAIN = ("program", "covering_bound", "heads", "ladder", "zero_shot", "average_pooling_plane")
+PLAIN = (
+    "program",
+    "covering_bound",
+    "heads",
+    "clutter",
+    "ladder",
+    "zero_shot",
+    "average_pooling_plane",
+)
 """Tables with quantities of their own."""
 COLUMNS = {
     "ccp": ("best step",),

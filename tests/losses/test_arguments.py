@@ -168,6 +168,15 @@ def test_arguments_of_the_constructor_of_ones_own_loss_are_saved():
         assert config["reduction"] == "sum"
 
 
+def test_a_miner_around_another_one_comes_back_with_it():
+    class Around(losses.Miner):
+        def __init__(self, inner):
+            self.inner = inner
+
+    restored = Around.from_config(Around(losses.MultiSimilarityMiner(0.2)).get_config())
+    assert type(restored.inner) is losses.MultiSimilarityMiner and restored.inner.epsilon == 0.2
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

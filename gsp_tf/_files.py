@@ -316,7 +316,7 @@ def sealed_json(entries: dict[str, Any]) -> bytes:
 
 
 def check_seal(path: PathLike, content: bytes, again: str) -> None:
-    """Raises `ValueError`, which `again` ends, unless a file has the bytes that `sealed` gave."""
+    """Raises `ValueError` unless a file has the bytes that `sealed` gave; `again` ends the text."""
     start = _digits_at(content)
     if start < 0:
         raise ValueError(f"{path} is damaged: it has no checksum of its own. {again}")
@@ -357,7 +357,7 @@ def check_zip(path: PathLike, what: str) -> None:
     """Raises `ValueError` unless every file in a zip archive has its checksum.
 
     Readers that take only parts of a file in an archive, such as those of arrays and of HDF5, do
-    not compare it. `what` it holds is for the error.
+    not compare it. The error names `what` the archive holds.
     """
     with _naming(path, what), zipfile.ZipFile(path) as archive:
         unfolded = sum(entry.file_size for entry in archive.infolist())

@@ -31,7 +31,7 @@ def checked(value: Any, name: str = "", hint: Any = None) -> Any:
     """A value whose numbers, also those in lists and mappings, are in range and of plain types.
 
     Its type is `hint`; numbers without a type of this module must be an `Integer` or a `Number`.
-    ValueError for a number out of range, by its full name.
+    A number out of range raises a ValueError with its full name.
     """
     if hasattr(value, "_restrictions"):  # a parsed number, whose range is checked
         return value._type(value)

@@ -17,17 +17,18 @@ from sweep import HERE, SHOWN
 from gsp_tf.runs import RunFolder
 
 OUT = HERE / "results/evidence/clutter.csv"
-SHARP = {"transport_ratio": 0.3, "entropy_smoothing": 20}
+GSP, SHARP = {"pooling.name": "gsp"}, {"pooling.name": "gsp", "pooling.entropy_smoothing": 20}
+RATIO = "pooling.transport_ratio"
 POOLINGS = {
     "gap": {},
-    "gsp": {"name": "gsp"},
-    "gsp, pooled start": {"name": "gsp"},
-    "gsp, μ 1": {"name": "gsp", "transport_ratio": 1},
-    "gsp, μ 0.3, ε 20": {"name": "gsp", **SHARP},
-    "gsp, μ 0.15, ε 20": {"name": "gsp", **SHARP, "transport_ratio": 0.15},
-    "generalized_mean": {"name": "generalized_mean"},
-    "delf": {"name": "delf"},
-    "max": {"name": "max"},
+    "gsp": GSP,
+    "gsp, pooled start": {**GSP, "training.adapt_from": "pooled"},
+    "gsp, μ 1": {**GSP, RATIO: 1},
+    "gsp, μ 0.3, ε 20": {**SHARP, RATIO: 0.3},
+    "gsp, μ 0.15, ε 20": {**SHARP, RATIO: 0.15},
+    "generalized_mean": {"pooling.name": "generalized_mean"},
+    "delf": {"pooling.name": "delf"},
+    "max": {"pooling.name": "max"},
 }
 
 
@@ -35,11 +36,9 @@ def trained(photographs, name, pooling, loss, split, seed):
     """Rows of quantity and value of the head, which is trained unless it has been."""
     path = Path("runs/clutter", f"{name}-{loss}-{split}-{seed}".replace(", ", "-"))
     options = {"seed": seed, "data.split_seed": split, "loss.name": loss, "run": path}
-    options |= {f"pooling.{field}": value for field, value in pooling.items()}
-    if name.endswith("pooled start"):
-        options["training.adapt_from"] = "pooled"
+    options |= pooling
     given = [text for field, value in options.items() for text in (f"--{field}", str(value))]
-    head = "gsp" if pooling.get("name") == "gsp" else "linear"
+    head = "gsp" if pooling.get("pooling.name") == "gsp" else "linear"
     command = ["adapt", photographs, "--head", head, *given]
     subprocess.run([sys.executable, "-m", "gsp_tf", *command], check=True)
     metrics = RunFolder(path).metrics()

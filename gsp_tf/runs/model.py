@@ -70,11 +70,16 @@ def build_embedder(recipe: Recipe, channels: int) -> keras.Model:
         add_lora(backbone, lora.rank, lora.alpha, lora.layers)
     features = backbone(x)
     if recipe.trainer == "classification":
-        kinds = {3: keras.layers.GlobalAveragePooling1D, 4: keras.layers.GlobalAveragePooling2D}
-        outputs = kinds[len(features.shape)](name="pooling", dtype="float32")(features)
+        outputs = _averaged(features, name="pooling", dtype="float32")
     else:
         outputs = build_head(recipe, features)
     return keras.Model(images, outputs, name="embedder")
+
+
+def _averaged(features, **options):
+    """The average over the places of a map or a set of tokens, by the layer of Keras."""
+    kinds = {3: keras.layers.GlobalAveragePooling1D, 4: keras.layers.GlobalAveragePooling2D}
+    return kinds[len(features.shape)](**options)(features)
 
 
 def build_backbone(recipe, input_shape):
@@ -163,9 +168,7 @@ def adapt_prototypes(embedder, batches, start=None, is_pooled=False):
     if start is not None:
         features = keras.Model(start, features.output)
     if is_pooled:
-        kind = "1D" if len(features.output.shape) == 3 else "2D"
-        average = getattr(keras.layers, f"GlobalAveragePooling{kind}")(keepdims=True)
-        features = keras.Model(features.input, average(features.output))
+        features = keras.Model(features.input, _averaged(features.output, keepdims=True))
     state = [variable.numpy() for variable in features.non_trainable_variables]
     pooling.adapt(features(images, training=True) for images, _ in batches)
     for variable, value in zip(features.non_trainable_variables, state, strict=True):

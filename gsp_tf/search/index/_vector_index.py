@@ -282,8 +282,11 @@ class VectorIndex:
             smallest, largest = 1, index.nlist
         else:
             return []
-        doubled = (smallest << number for number in range(31))
-        return [*(effort for effort in doubled if effort < largest), largest]
+        found = []
+        while smallest < largest:
+            found.append(smallest)
+            smallest *= 2
+        return [*found, largest]
 
     def search(
         self,
@@ -475,8 +478,13 @@ def choose_effort(
     efforts = vectors.efforts()
     if not efforts:
         return _recall(vectors, queries, excluded, truth)
-    best = reached(efforts[-1])
-    return next(share for share in map(reached, efforts) if share >= _SHARE_OF_BEST * best)
+    *efforts, largest = efforts
+    best = reached(largest)
+    for effort in efforts:  # the index keeps the effort at which this ends
+        share = reached(effort)
+        if share >= _SHARE_OF_BEST * best:
+            return share
+    return reached(largest)
 
 
 def _recall(vectors, queries, excluded, truth):

@@ -60,7 +60,13 @@ if TYPE_CHECKING:
         WeightedSampler,
     )
     from gsp_tf.data.pipeline.view import TrainingView, ViewedImages, central_window, resize_window
-    from gsp_tf.data.splits import halve_classes, protocol_classes, split_classes, split_images
+    from gsp_tf.data.splits import (
+        class_by_class,
+        halve_classes,
+        protocol_classes,
+        split_classes,
+        split_images,
+    )
 
 __all__ = [
     "MAX_PIXELS",

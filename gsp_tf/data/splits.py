@@ -1,9 +1,11 @@
 """Class-disjoint splits and protocols: evaluation uses classes that training never saw."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gsp_tf._arguments import checked_seed
 from gsp_tf._console import counted
@@ -158,3 +160,14 @@ def _stratified_order(groups: Sequence[str], rng: np.random.Generator) -> np.nda
         members = np.flatnonzero(groups == group)
         position[members] = (rng.permutation(len(members)) + rng.random()) / len(members)
     return np.argsort(position, kind="stable")
+
+
+def class_by_class(labels: ArrayLike) -> np.ndarray:
+    """A permutation of indices `(N,)` in which every class comes once before any comes twice."""
+    order = np.random.default_rng(0).permutation(len(labels))
+    seen = Counter()
+    turn = []
+    for label in np.asarray(labels)[order].tolist():
+        turn.append(seen[label])
+        seen[label] += 1
+    return order[np.argsort(turn, kind="stable")]

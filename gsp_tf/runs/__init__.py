@@ -13,13 +13,20 @@ if TYPE_CHECKING:
     )
     from gsp_tf.runs._check import check_recipe
     from gsp_tf.runs._demo import run_demo
-    from gsp_tf.runs._evaluation import fingerprint, prefix_metrics
+    from gsp_tf.runs._evaluation import prefix_metrics
     from gsp_tf.runs._facts import recipe_facts
     from gsp_tf.runs._report import print_results
     from gsp_tf.runs._reranking import TokenModel, has_local_features, rerank_run
     from gsp_tf.runs.choices import choices_text, choose_recipe, climbs, ladder_recipes
     from gsp_tf.runs.comparison import Comparison
-    from gsp_tf.runs.data import Splits, evaluation_batches, load_folds, load_images, load_splits
+    from gsp_tf.runs.data import (
+        Splits,
+        evaluation_batches,
+        fingerprint,
+        load_folds,
+        load_images,
+        load_splits,
+    )
     from gsp_tf.runs.ensemble import Ensemble, open_run
     from gsp_tf.runs.folder import RunFolder
     from gsp_tf.runs.frozen import frozen_metrics

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from gsp_tf._console import counted
 from gsp_tf.recipe import Recipe
+from gsp_tf.visual import display_name
 
 RUNGS = "rungs"
 """The folder with the runs of a ladder, which are all compared with its frozen network."""
@@ -119,8 +120,6 @@ def best_epoch_note(recipe: Recipe, metrics: Mapping[str, Any]) -> str | None:
     best, epochs, status = (metrics.get(name) for name in ("best_epoch", "epochs", "status"))
     if not best or not epochs or status == "running":
         return None
-    from gsp_tf.visual import display_name  # here: the names need no Matplotlib
-
     note = f"Best epoch {best} of {epochs}; 0 is before training."
     monitor, before = recipe.monitor, metrics.get("untrained", {})
     if monitor in before and f"best_{monitor}" in metrics:

@@ -1,6 +1,5 @@
 """The embeddings of a run's test images."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from gsp_tf._console import command_line, show_progress
 from gsp_tf._files import reading_arrays
-from gsp_tf.data import ImageSet
+from gsp_tf.data import class_by_class
 from gsp_tf.evaluation import (
     RankingMetrics,
     checked_embeddings,
@@ -17,10 +16,9 @@ from gsp_tf.evaluation import (
     truncated,
 )
 from gsp_tf.runs._inputs import evaluation_inputs
-from gsp_tf.runs.data import evaluation_batches
+from gsp_tf.runs.data import evaluation_batches, fingerprint
 from gsp_tf.runs.places import place_maps
 from gsp_tf.training import embed
-from gsp_tf.visual import class_by_class
 
 EXAMPLES = 64
 _SHOWN_AT_ONCE = 16  # a network that is called keeps the maps of all its layers
@@ -94,14 +92,6 @@ def check_test_classes(folder, test):
             f"The test classes are not those that {folder.path} was made with: the data or the "
             "split in its recipe have changed, and the model may have been trained on them."
         )
-
-
-def fingerprint(images: ImageSet | None) -> str | None:
-    """A short text that depends only on the names of the classes of images and their order."""
-    if images is None:
-        return None
-    names = "\n".join(images.class_names)
-    return hashlib.sha256(names.encode("utf-8", errors="surrogateescape")).hexdigest()[:16]
 
 
 def prefix_metrics(

@@ -16,11 +16,11 @@ from gsp_tf._keras import layers_within
 from gsp_tf._metadata import versions
 from gsp_tf._names import named
 from gsp_tf.runs._baselines import RESULTS
-from gsp_tf.runs._evaluation import fingerprint
 from gsp_tf.runs._facts import facts_table, learner_facts, note_small_map
 from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._inputs import FeatureInputs, ImageInputs
 from gsp_tf.runs._optimizer import build_warmup_optimizer, plateau_callbacks
+from gsp_tf.runs.data import fingerprint
 from gsp_tf.runs.frozen import class_means, head_features, whitening_weights
 from gsp_tf.runs.model import (
     FROZEN,

@@ -366,3 +366,11 @@ def _protocol_splits(protocol, training_half, test, gallery):
     if protocol.name == "tuning":
         return Splits(train, validation, validation)
     return Splits(train, validation, test, gallery)
+
+
+def fingerprint(images: ImageSet | None) -> str | None:
+    """A short text that depends only on the names of the classes of images and their order."""
+    if images is None:
+        return None
+    names = "\n".join(images.class_names)
+    return hashlib.sha256(names.encode("utf-8", errors="surrogateescape")).hexdigest()[:16]

@@ -11,7 +11,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from gsp_tf._console import show_progress
 from gsp_tf._files import reading_arrays, reason, replacing
-from gsp_tf.data import ImageSet
+from gsp_tf.data import ImageSet, class_by_class
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
 from gsp_tf.recipe import Recipe
 from gsp_tf.runs._baselines import GAINS, frozen_name, stop_note, untrained_note
@@ -22,7 +22,7 @@ from gsp_tf.runs.data import Splits, load_splits
 from gsp_tf.runs.model import build_embedder
 from gsp_tf.runs.pretrained import frozen_recipe
 from gsp_tf.training import embed
-from gsp_tf.visual import class_by_class, display_name
+from gsp_tf.visual import display_name
 
 _LABELS = "labels"
 _FITTED = 10_000

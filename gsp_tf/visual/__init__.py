@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from gsp_tf._lazy import import_lazily
 
 if TYPE_CHECKING:
+    from gsp_tf.visual._metrics import display_name, percent
     from gsp_tf.visual._pages import (
         TILE_PIXELS,
         Tile,
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
         thumbnail,
         write_page,
     )
-    from gsp_tf.visual._report_page import RunSummary, class_by_class, write_report
+    from gsp_tf.visual._report_page import RunSummary, write_report
     from gsp_tf.visual._style import (
         CLASS_COLORS,
         HIT,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
         run_style,
         transparent_figure,
     )
-    from gsp_tf.visual.curves import display_name, index_curve, percent, training_curves
+    from gsp_tf.visual.curves import index_curve, training_curves
     from gsp_tf.visual.galleries import (
         group_gallery,
         neighbour_gallery,

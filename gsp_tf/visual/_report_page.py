@@ -1,7 +1,6 @@
 """The report, a self-contained page about one or more runs."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -12,10 +11,12 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from gsp_tf._typing import PathLike
+from gsp_tf.data import class_by_class
 from gsp_tf.evaluation import ExactSearch
+from gsp_tf.visual._metrics import display_name, is_share
 from gsp_tf.visual._pages import inline_svg, png_uri, thumbnail, write_page
 from gsp_tf.visual._style import run_style
-from gsp_tf.visual.curves import display_name, is_share, training_curves
+from gsp_tf.visual.curves import training_curves
 from gsp_tf.visual.overlays import NEAR_AVERAGE, color_scale, overlay_groups, weight_spread
 from gsp_tf.visual.plane import FEWEST_FOR_TSNE, class_marker, embedding_map, project
 from gsp_tf.visual.prototype_figures import correlation_maps
@@ -57,17 +58,6 @@ class RunSummary:
     def path(self, index: int) -> str:
         """The file name of an image, empty if it is unknown."""
         return "" if self.paths is None else str(self.paths[int(index)])
-
-
-def class_by_class(labels: ArrayLike) -> np.ndarray:
-    """A permutation of indices `(N,)` in which every class comes once before any comes twice."""
-    order = np.random.default_rng(0).permutation(len(labels))
-    seen = Counter()
-    turn = []
-    for label in np.asarray(labels)[order].tolist():
-        turn.append(seen[label])
-        seen[label] += 1
-    return order[np.argsort(turn, kind="stable")]
 
 
 def _few_classes(labels: ArrayLike) -> np.ndarray:

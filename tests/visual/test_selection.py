@@ -1,6 +1,7 @@
 import numpy as np
 
-from gsp_tf.visual._report_page import _few_classes, _telling_queries, class_by_class
+from gsp_tf.data import class_by_class
+from gsp_tf.visual._report_page import _few_classes, _telling_queries
 
 LABELS = np.random.default_rng(0).integers(0, 40, 500)
 

@@ -45,18 +45,18 @@ def project(embeddings: ArrayLike, seed: int = 0) -> np.ndarray:
 
     checked_seed(seed)
     embeddings = checked_embeddings(embeddings, "embeddings")
-    start = _principal_plane(embeddings)
-    spread = start[:, 0].std()
-    if len(embeddings) < FEWEST_FOR_TSNE or not spread > 0:
-        return start
-    tsne = TSNE(
-        perplexity=min(_PERPLEXITY, (len(embeddings) - 1) / 3),
-        init=start / spread * 1e-4,
-        max_iter=_ITERATIONS,
-        random_state=seed,
-    )
     # The order in which threads sum changes the last bits, which t-SNE amplifies.
     with threadpool_limits(limits=1):
+        start = _principal_plane(embeddings)
+        spread = start[:, 0].std()
+        if len(embeddings) < FEWEST_FOR_TSNE or not spread > 0:
+            return start
+        tsne = TSNE(
+            perplexity=min(_PERPLEXITY, (len(embeddings) - 1) / 3),
+            init=start / spread * 1e-4,
+            max_iter=_ITERATIONS,
+            random_state=seed,
+        )
         return tsne.fit_transform(embeddings)
 
 

@@ -233,9 +233,9 @@ class Ladder:
             needed[name] = _START + second * (images + share * epochs * each)
         keras.backend.clear_session()
         parts = ", ".join(f"{_TITLES[name]} {value / 60:.0f}" for name, value in needed.items())
-        ends = "" if minutes is None else f" after {minutes:g} minutes, or"
+        ends = "" if minutes is None else f" after {minutes:g} min, or"
         print(
-            f"About {math.ceil(sum(needed.values()) / 60)} minutes ({parts}). It ends{ends} at the "
+            f"About {math.ceil(sum(needed.values()) / 60)} min ({parts}). It ends{ends} at the "
             "first rung that is no better.",
             flush=True,
         )

@@ -119,10 +119,10 @@ def integers(values: Any, name: str, largest: int = LARGEST) -> np.ndarray:
 
 
 def checked_seed(seed: int | None) -> int | None:
-    """The seed or `None`; raises a ValueError for one that a library would not take."""
+    """The seed as an `int`, or `None`; raises a ValueError for one that a library would refuse."""
     if seed is not None and not (_is_integer(seed) and 0 <= seed < 2**32):
         raise ValueError(f"seed must be an integer between 0 and {2**32 - 1}; received {seed!r}.")
-    return seed
+    return None if seed is None else int(seed)
 
 
 def _is_integer(value):

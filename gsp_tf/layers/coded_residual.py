@@ -381,11 +381,11 @@ class DenseBranches(keras.layers.Layer):
         super().__init__(**kwargs)
         _check_pair(embedding_dim=embedding_dim)
         check_at_least(0, consistency_weight=consistency_weight)
-        self.embedding_dim = tuple(embedding_dim)
+        self.embedding_dim = tuple(map(int, embedding_dim))
         self.consistency_weight = consistency_weight
         self.first, self.second = (
             keras.layers.Dense(dim, use_bias=False, dtype=self.dtype_policy, name=name)
-            for name, dim in zip(("first", "second"), embedding_dim, strict=True)
+            for name, dim in zip(("first", "second"), self.embedding_dim, strict=True)
         )
 
     def build(self, input_shape):

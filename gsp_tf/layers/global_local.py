@@ -77,13 +77,13 @@ class GlobalLocalEmbedding(LocalFeatureLayer):
                 f"dim must be a positive multiple of {len(names)} with heads={heads!r}, "
                 f"received {dim}."
             )
-        check_sizes(key_dim=key_dim)
-        self.dim = dim
+        check_sizes(dim=dim, key_dim=key_dim)
+        self.dim = int(dim)
         self.key_dim = key_dim
         self.scale = scale
         self.heads = heads
         self.attention = attention
-        self._parts = {name: self._head(name, dim // len(names)) for name in names}
+        self._parts = {name: self._head(name, self.dim // len(names)) for name in names}
 
     def build(self, input_shape):
         is_pair = isinstance(input_shape[0], (tuple, list))

@@ -68,7 +68,7 @@ class SecondOrderAttention(LocalFeatureLayer):
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(key_dim=key_dim)
-        self.key_dim = key_dim
+        self.key_dim = int(key_dim)
         self.scale = scale
         self.batch_normalization = batch_normalization
         self.supports_masking = True

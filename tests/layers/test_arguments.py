@@ -1,9 +1,10 @@
-"""What layers refuse when they are made."""
+"""Which arguments layers take and refuse when they are made."""
 
 import re
 
 import numpy as np
 import pytest
+from keras import tree
 
 from gsp_tf import layers
 
@@ -81,6 +82,35 @@ def test_refuses(message, layer, name, value):
     match = f"{name} {re.escape(message)}.*received {re.escape(repr(value))}"
     with pytest.raises(ValueError, match=match):
         layer(**{**GIVEN.get(layer, {}), name: value})
+
+
+@pytest.mark.parametrize(
+    ("layer", "sizes"),
+    [
+        (layers.CBAMPooling, {"reduction": 2, "kernel_size": 3}),
+        (layers.CodedResidualBranches, BRANCHES),
+        (layers.DelfPooling, {"hidden_dim": 3}),
+        (layers.GSoPPooling, {"reduced_dim": 3}),
+        (layers.GateGrouping, {"num_groups": 3, "group_dim": 4}),
+        (layers.GeneralizedSumPooling, {"num_prototypes": 3}),
+        (layers.GlobalLocalEmbedding, {"dim": 4, "key_dim": 3, "heads": "local"}),
+        (layers.SMKPooling, {"smoothing_size": 3}),
+        (layers.SolarPooling, {"key_dim": 3}),
+        (layers.WeldonPooling, {"k_max": 2, "k_min": 1}),
+    ],
+)
+def test_sizes_are_integers_of_python_or_numpy(layer, sizes):
+    features = np.ones((1, 2, 2, 4), "float32")
+    shapes = []
+    for integer in (int, np.int64):
+        given = {k: v if k == "heads" else tree.map_structure(integer, v) for k, v in sizes.items()}
+        shapes.append([output.shape for output in tree.flatten(layer(**given)(features))])
+    assert shapes[0] == shapes[1]
+
+
+def test_branches_take_integers_of_numpy():
+    first, second = layers.DenseBranches((np.int64(5), np.int64(4)))(np.ones((2, 3), "float32"))
+    assert (first.shape, second.shape) == ((2, 5), (2, 4))
 
 
 @pytest.mark.parametrize(

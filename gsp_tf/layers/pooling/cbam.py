@@ -48,8 +48,8 @@ class CBAMPooling(WeightedPooling):
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(reduction=reduction, kernel_size=kernel_size)
-        self.reduction = reduction
-        self.kernel_size = kernel_size
+        self.reduction = int(reduction)
+        self.kernel_size = int(kernel_size)
 
     def build(self, input_shape):
         if len(input_shape) != 4:

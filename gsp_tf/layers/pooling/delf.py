@@ -42,7 +42,7 @@ class DelfPooling(WeightedPooling):
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(hidden_dim=hidden_dim)
-        self.hidden_dim = hidden_dim
+        self.hidden_dim = int(hidden_dim)
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)

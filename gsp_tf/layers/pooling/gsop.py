@@ -47,7 +47,7 @@ class GSoPPooling(LocalFeaturePooling):
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(reduced_dim=reduced_dim)
-        self.reduced_dim = reduced_dim
+        self.reduced_dim = int(reduced_dim)
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)

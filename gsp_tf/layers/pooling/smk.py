@@ -44,7 +44,7 @@ class SMKPooling(WeightedPooling):
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         check_sizes(smoothing_size=smoothing_size)
-        self.smoothing_size = smoothing_size
+        self.smoothing_size = int(smoothing_size)
 
     def num_channels(self, input_shape: tuple[int | None, ...]) -> int:
         if len(input_shape) == 3 and self.smoothing_size > 1:

@@ -76,9 +76,10 @@ def merged_lora(model: keras.Model) -> Iterator[None]:
     """Add the matrices of `add_lora` to the kernels while the block saves or exports the model.
 
     A saved model then has plain layers, whose kernels are `W + alpha / rank * A B`. Loading it
-    needs no more than loading the network that `add_lora` was given. After the block, training
-    continues as before. A model without such matrices is left as it is. In layers that
-    `model.quantize` made int8 or int4, before or after `add_lora`, the sum is quantized again.
+    needs no more than loading the network that `add_lora` was given. It is not compiled, because
+    the optimizer knows the matrices alone. After the block, training continues as before. A model
+    without such matrices is left as it is. In layers that `model.quantize` made int8 or int4,
+    before or after `add_lora`, the sum is quantized again.
 
     Args:
         model: a model with adapted layers at any depth.
@@ -99,9 +100,13 @@ def merged_lora(model: keras.Model) -> Iterator[None]:
         (['dense/kernel', 'dense/bias'], 1)
     """
     with contextlib.ExitStack() as stack:
-        for layer in layers_within(model):
-            if getattr(layer, "lora_enabled", False):
-                stack.enter_context(_merged(layer))
+        adapted = [layer for layer in layers_within(model) if getattr(layer, "lora_enabled", False)]
+        for layer in adapted:
+            stack.enter_context(_merged(layer))
+        if adapted:
+            # A loaded model would give the moments of the matrices to its kernels, and fail.
+            model.get_compile_config = lambda: None
+            stack.callback(delattr, model, "get_compile_config")
         yield
 
 

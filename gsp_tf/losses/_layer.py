@@ -12,7 +12,7 @@ from gsp_tf._keras import layers_within
 from gsp_tf._typing import Tensor
 from gsp_tf.losses._inputs import check_inputs, nan_unless
 
-_NOT_GIVEN = object()
+NOT_GIVEN = object()
 
 
 def check_regularizer(name: str, regularizer: Any) -> None:
@@ -95,12 +95,12 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
         self.proxies_regularizer = proxies_regularizer
 
     def __call__(
-        self, labels: Tensor, embeddings: Tensor, sample_weight: Any = _NOT_GIVEN, **kwargs: Any
+        self, labels: Tensor, embeddings: Tensor, sample_weight: Any = NOT_GIVEN, **kwargs: Any
     ) -> Tensor:
         """Scalar loss of a batch; `compile(loss=...)` alone passes a `sample_weight` (`None`)."""
         if isinstance(embeddings, keras.KerasTensor):
             return super().__call__(labels, embeddings, **kwargs)
-        if sample_weight is not _NOT_GIVEN and sample_weight is not None:
+        if sample_weight is not NOT_GIVEN and sample_weight is not None:
             raise ValueError(f"{type(self).__name__} compares samples and takes no sample_weight.")
         self.keep_if_traced(embeddings)
         labels, embeddings, is_valid = check_inputs(
@@ -111,8 +111,8 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
             self.compute_dtype,
             self.relation,
         )
-        if sample_weight is not _NOT_GIVEN:
-            self._refuse_to_stay_untrained(labels.shape, embeddings.shape)
+        if sample_weight is not NOT_GIVEN:
+            self._check_plain_model(labels.shape, embeddings.shape)
         value = super().__call__(labels, embeddings, **kwargs)
         if self.embedding_regularizer is not None:
             value = value + self.embedding_regularizer(embeddings)
@@ -123,8 +123,8 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
             value = value + self.proxies_regularizer(ops.convert_to_tensor(proxies))
         return nan_unless(is_valid, ops.cast(value, self.compute_dtype))
 
-    def _refuse_to_stay_untrained(self, *shapes):
-        """Raise ValueError if no optimizer would train the weights; this loss stays unbuilt."""
+    def _check_plain_model(self, *shapes):
+        """Raise ValueError for weights or draws that it would not keep; this loss stays unbuilt."""
         loss = self
         if not self.built:
             loss = self.from_config(self.get_config())
@@ -136,6 +136,7 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
                 "of a plain model neither trains nor saves. Train with "
                 "gsp_tf.training.MetricLearner(model, loss), and compile that without a loss."
             )
+        check_draws_of_plain_model(self, has_draws=bool(loss.variables))
 
     def build(self, labels_shape, embeddings_shape):
         """Build the losses in it; a loss with weights of its own adds them."""
@@ -148,6 +149,16 @@ class LossLayer(Guarded, keras.layers.Layer, keras.losses.Loss):
 
     def get_config(self):
         return {**keras.layers.Layer.get_config(self), **constructor_config(self)}
+
+
+def check_draws_of_plain_model(loss: keras.losses.Loss, has_draws: bool) -> None:
+    """Raise ValueError where a plain model would repeat the draws of its loss in every step."""
+    if has_draws and keras.backend.backend() == "jax":
+        raise ValueError(
+            f"{type(loss).__name__} draws random numbers, and with compile(loss=...) of a plain "
+            "model JAX draws the same ones in every step. Train with "
+            "gsp_tf.training.MetricLearner(model, loss), and compile that without a loss."
+        )
 
 
 def seeds_of(losses: Iterable[keras.losses.Loss]) -> list[keras.random.SeedGenerator]:

@@ -14,7 +14,12 @@ from gsp_tf._config import Guarded
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Relation, Tensor
 from gsp_tf.losses._inputs import as_float_tensor, check_inputs, nan_unless
-from gsp_tf.losses._layer import LossLayer, check_regularizer
+from gsp_tf.losses._layer import (
+    NOT_GIVEN,
+    LossLayer,
+    check_draws_of_plain_model,
+    check_regularizer,
+)
 from gsp_tf.losses._pairs import Pairs, Terms, is_graded
 from gsp_tf.losses.distances import as_distance
 from gsp_tf.losses.miners import Miner, TripletMiner
@@ -146,11 +151,16 @@ class PairLoss(Guarded, keras.losses.Loss):
         """Random state of a miner that draws samples, else `None`."""
         return getattr(self.miner, "seed_generator", None)
 
-    def __call__(self, labels: Tensor, embeddings: Tensor, sample_weight: None = None) -> Tensor:
-        if sample_weight is not None:
-            raise ValueError(
-                f"{type(self).__name__} is a loss over pairs and takes no sample_weight."
-            )
+    def __call__(
+        self, labels: Tensor, embeddings: Tensor, sample_weight: Any = NOT_GIVEN
+    ) -> Tensor:
+        """Loss of a batch; `compile(loss=...)` alone passes a `sample_weight` (`None`)."""
+        if sample_weight is not NOT_GIVEN:
+            if sample_weight is not None:
+                raise ValueError(
+                    f"{type(self).__name__} is a loss over pairs and takes no sample_weight."
+                )
+            check_draws_of_plain_model(self, has_draws=self.seed_generator is not None)
         with keras.name_scope(self.name):
             labels, anchors, is_valid = self._prepare(labels, embeddings)
             loss = self.mined_loss(self.pairs(anchors, anchors, labels, labels, exclude_self=True))

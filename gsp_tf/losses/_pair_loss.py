@@ -158,7 +158,9 @@ class PairLoss(Guarded, keras.losses.Loss):
         if sample_weight is not NOT_GIVEN:
             if sample_weight is not None:
                 raise ValueError(
-                    f"{type(self).__name__} is a loss over pairs and takes no sample_weight."
+                    f"{type(self).__name__} is a loss over pairs and takes no sample_weight, which "
+                    "fit makes of class_weight too. reduction=Reduction(name, class_weights) "
+                    "weighs the classes of the anchors."
                 )
             check_draws_of_plain_model(self, has_draws=self.seed_generator is not None)
         with keras.name_scope(self.name):

@@ -265,7 +265,11 @@ class MetricLearner(DistributedModel, keras.Model):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if sample_weight is not None:
-            raise ValueError("MetricLearner takes no sample_weight: its losses compare samples.")
+            raise ValueError(
+                "MetricLearner takes no sample_weight, which fit makes of class_weight too: its "
+                "losses compare samples. A loss with reduction=Reduction(name, class_weights) "
+                "weighs the classes of its anchors."
+            )
         if y is None:
             raise ValueError("MetricLearner needs labels: give fit (image, label) batches.")
         y = all_gather(y)

@@ -258,7 +258,7 @@ def test_distance_weighted_draws_follow_the_probabilities(jit_compile):
     assert statistic < chi2.ppf(0.999, possible.sum() - 1)
 
 
-def test_a_seed_repeats_the_draws_and_each_call_draws_anew():
+def test_a_seed_repeats_the_draws_and_each_call_draws_others():
     pairs = batch(12, 4, 4, 0)
     first, second = (losses.DistanceWeightedMiner(seed=3) for _ in range(2))
     sequence = [mined(first, pairs)[1] for _ in range(2)]

@@ -98,6 +98,7 @@ class Cells:
         """Yields the pairs of rows with those in their cells, the lower row first."""
         self._index.nprobe = cells.shape[1]
         wider = np.square(self._space.radius(distance)) * (1 + _ROUNDING) + _TINY
+        wider = min(wider, np.finfo(np.float32).max)
         compared = np.cumsum(np.where(cells < 0, 0, self._sizes[cells]).sum(axis=1))
         while len(rows):
             size = max(1, np.searchsorted(compared, _MOST_COMPARED, "right"))

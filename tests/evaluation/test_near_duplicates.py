@@ -123,3 +123,9 @@ def test_joined_groups_are_connected():
     parts = rng.integers(-1, 15, (2, 60))
     near = are_together(parts[0]) | are_together(parts[1])
     np.testing.assert_array_equal(are_together(joined_groups(*parts)), connected(near))
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1.0])
+def test_a_distance_far_beyond_all_embeddings_joins_them(scale):
+    embeddings = scale * np.arange(12.0).reshape(6, 2)
+    assert near_duplicate_groups(embeddings, 1e30).groups.tolist() == [0] * 6

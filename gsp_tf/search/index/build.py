@@ -17,6 +17,7 @@ from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
 from gsp_tf.search._tables import (
     TOKEN_COLUMNS,
+    as_text,
     located,
     vectors_of,
     warn_of_columns,
@@ -340,7 +341,7 @@ def change_index(
     if isinstance(index, PrefixIndex):
         raise ValueError(f"These are prefixes of the index {index.path}; change the index itself.")
     paths = index._items["path"]
-    delete = pa.array([located(path) for path in several(delete)], pa.string())
+    delete = pa.array([as_text(located(path)) for path in several(delete)], pa.string())
     missing = delete.filter(pc.invert(pc.is_in(delete, paths)))
     if len(missing):
         raise ValueError(

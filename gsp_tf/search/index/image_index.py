@@ -116,8 +116,8 @@ class Index:
                 gave, for several searches with one condition.
 
         Returns:
-            ids `(Q, k)` int64 and distances `(Q, k)` float32; the distances of a compressed index
-            are approximate unless it is rescored by vectors.
+            ids `(Q, k)` int64 and distances `(Q, k)` float32, equal ones by id; the distances of a
+            compressed index are approximate unless it is rescored by vectors.
 
         Raises:
             ValueError: If an argument does not fit the index.
@@ -175,10 +175,10 @@ class Index:
     def _nearest(self, vectors, k, selector, everything):
         """Scores and ids of the nearest vectors in all segments; id -1 marks a missing one."""
         found = [s.vectors.search(vectors, k, selector, everything) for s in self._segments]
-        if len(found) == 1:
-            return found[0]
+        scores, ids = (np.concatenate(of, axis=1) for of in zip(*found, strict=True))
         keep_max = self._space.faiss_metric == faiss.METRIC_INNER_PRODUCT
-        return faiss.merge_knn_results(*map(np.stack, zip(*found, strict=True)), keep_max)
+        order = np.lexsort((ids, -scores if keep_max else scores))[:, :k]
+        return np.take_along_axis(scores, order, axis=1), np.take_along_axis(ids, order, axis=1)
 
     def embeddings(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields ids `(n,)` and embeddings float32 `(n, D)`; those of a cosine index have length 1.

@@ -48,6 +48,23 @@ def test_segments_together_find_what_one_segment_finds(embeddings, tmp_path, met
     assert (ids[:, 0] == expected[:, 0]).mean() > 0.9  # some images are there twice
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("kind", ["exact", "hnsw"])
+def test_equally_near_images_come_by_id(tmp_path, kind, metric):
+    """Four copies of each of nine images, also where segments divide the copies."""
+    corners = np.stack(np.meshgrid([-1, 0, 1], [0.5, 1, 2]), axis=-1).reshape(9, 2)
+    rows = np.tile(corners, (4, 1))
+    index = build_index(write_embeddings(tmp_path / "0", rows[:20]), tmp_path / "i", kind, metric)
+    for first, last in ((20, 30), (30, 36)):
+        names = [f"/{row:03}.png" for row in range(first, last)]
+        change_index(index, write_embeddings(tmp_path / str(last), rows[first:last], names))
+    for k in (6, 36):
+        ids, distances = index.search([[3.0, -1.0], [-0.5, 0.25]], k)
+        is_tied = np.diff(distances) == 0
+        assert is_tied.sum() >= k // 2
+        assert (np.diff(ids)[is_tied] > 0).all()
+
+
 def test_small_segments_become_one(built, tmp_path):
     index = Index(built("exact"))
     for number in range(20):
@@ -139,4 +156,6 @@ def test_other_models_and_images_that_are_not_there_are_refused(built, embedding
     assert search_many(cosine, index.path, tmp_path / "found.csv", k=1).queries == 300
     with pytest.raises(ValueError, match="index does not hold 1 image to delete: /gone.png"):
         change_index(index, delete=["/000.png", "/gone.png"])
+    with pytest.raises(ValueError, match=r"index does not hold 1 image to delete: /\\udcff.png"):
+        change_index(index, delete=["/\udcff.png"])
     assert len(index) == len(Index(index.path)) == 300

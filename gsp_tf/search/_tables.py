@@ -115,13 +115,14 @@ def plain_columns(table: pa.Table) -> tuple[pa.Table, list[str]]:
     """The columns of numbers, texts, truth values, dates and times, and the names of the others."""
     others = []
     for name in table.column_names:
-        values = table[name]
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
-            table = table.set_column(table.column_names.index(name), name, values)
-        if not any(is_plain(values.type) for is_plain in _PLAIN):
-            others.append(f"{name} ({values.type})")
+        values, kind = table[name], table[name].type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        kind = pa.string() if pa.types.is_string_view(kind) else kind
+        if not any(is_plain(kind) for is_plain in _PLAIN):
+            others.append(f"{name} ({kind})")
             table = table.drop_columns(name)
+        elif kind != values.type:
+            table = table.set_column(table.column_names.index(name), name, values.cast(kind))
     return table, others
 
 
@@ -143,14 +144,16 @@ def column_texts(columns: Mapping[str, Any], name: str) -> np.ndarray:
         raise ValueError(f"The column {name} does not hold texts: {error}.") from error
 
 
-def class_names(labels: pa.ChunkedArray | Sequence[str | None]) -> pa.Array:
-    """Labels as texts; those of images without a class, also empty texts, are null."""
-    try:
-        is_column = isinstance(labels, pa.ChunkedArray)
-        texts = labels.cast(pa.string()) if is_column else pa.array(labels, pa.string())
-    except pa.ArrowException as error:
-        raise TypeError(f"labels must be texts, or None where unknown: {error}.") from error
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+def class_names(labels: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.Array:
+    """Labels as texts; those of images without a class, also NaN and empty texts, are null."""
+    if not isinstance(labels, pa.Array | pa.ChunkedArray):
+        try:
+            labels = pa.array(labels, pa.string())
+        except pa.ArrowException as error:
+            raise TypeError(f"labels must be texts, or None where unknown: {error}.") from error
+    texts = labels.cast(pa.string())
+    is_missing = pc.or_kleene(pc.is_null(labels, nan_is_null=True), pc.equal(texts, ""))
+    return pc.if_else(is_missing, pa.scalar(None, pa.string()), texts)
 
 
 def vectors_of(table: pa.Table) -> np.ndarray:

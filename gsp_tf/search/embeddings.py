@@ -433,7 +433,7 @@ def _opened(path, tokens):
 def _table(whose, paths, labels, embeddings, columns, folder="", first=0):
     """A table of a source, which may lack paths or labels, from row `first`."""
     count = len(embeddings)
-    for name, values in (("paths", paths), ("labels", labels)):
+    for name, values in (("paths", paths), ("labels", labels), *columns.items()):
         shape = (count,) if values is None else getattr(values, "shape", (len(values),))
         if shape != (count,):
             raise ValueError(
@@ -499,12 +499,13 @@ def _of_arrays(path):
         loaded = np.load(path)
         with nullcontext({"embeddings": loaded}) if path.suffix == ".npy" else loaded as arrays:
             embeddings = checked_embeddings(arrays["embeddings"], "embeddings")
-            paths, labels = (
-                arrays[name].astype(str) if name in arrays else None for name in ("paths", "labels")
-            )
+            paths = arrays["paths"].astype(str) if "paths" in arrays else None
+            labels = class_names(pa.array(arrays["labels"])) if "labels" in arrays else None
             values = {n: arrays[n] for n in sorted({*arrays} - {"embeddings", "paths", "labels"})}
     except Exception as error:  # a broken archive may raise anything: EOFError, zlib.error...
-        expected = "an array (N, D)" if path.suffix == ".npy" else "arrays embeddings"
+        expected = "an array (N, D)"
+        if path.suffix == ".npz":
+            expected = "arrays embeddings (N, D), and paths and labels (N,)"
         raise ValueError(f"{path} cannot be read; expected {expected}: {error}") from error
     columns, others = {}, []
     for name, of in values.items():
@@ -536,6 +537,12 @@ def _of_parquet(path):
             raise ValueError(
                 f"{file} lacks the column embedding; received {', '.join(schema.names)}."
             )
+        for name in ("path", "label"):
+            if name in schema.names and pa.types.is_nested(schema.field(name).type):
+                raise ValueError(
+                    f"{file} cannot be used: {name} is of type {schema.field(name).type}; expected "
+                    "string."
+                )
         has_paths &= "path" in schema.names
         plain, left_out = _metadata_of(schema)
         columns.append(plain)
@@ -595,10 +602,8 @@ def _parquet_tables(files, whose, schema):
             known = [name for name in ("path", "label") if name in opened.schema_arrow.names]
             for batch in read_batches(file, opened, [*plain, *known, "embedding"]):
                 if len(batch):
-                    texts = (
-                        batch[of].cast(pa.string()).to_pylist() if of in known else None
-                        for of in ("path", "label")
-                    )
+                    paths = batch["path"].cast(pa.string()).to_pylist() if "path" in known else None
+                    labels = batch["label"] if "label" in known else None
                     vectors = list_rows(batch["embedding"], file)
                     vectors = checked_embeddings(vectors, f"The embeddings of {whose}")
                     columns = {
@@ -608,7 +613,7 @@ def _parquet_tables(files, whose, schema):
                         for name, kind in zip(schema.names, schema.types, strict=True)
                     }
                     folder = os.path.dirname(file)
-                    yield _table(file, *texts, vectors, columns, folder, start)
+                    yield _table(file, paths, labels, vectors, columns, folder, start)
                     start += len(batch)
 
 

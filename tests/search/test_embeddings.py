@@ -278,6 +278,42 @@ def test_what_cannot_be_read(vectors, tmp_path):
             Embeddings.read(tmp_path / name).labelled()
 
 
+def test_labels_of_numbers_are_the_same_classes_in_every_file(tmp_path):
+    vectors, labels = np.eye(4), np.array([1.0, np.nan, 2.5, 1.0])
+    np.savez(tmp_path / "a.npz", embeddings=vectors, labels=labels)
+    table = pa.table({"embedding": vectors.tolist(), "label": labels})
+    pq.write_table(table, tmp_path / "a.parquet")
+    for name in ("a.npz", "a.parquet"):
+        assert Embeddings.read(tmp_path / name).labels == ["1", None, "2.5", "1"]
+
+
+def test_texts_of_every_type_of_arrow_are_columns(tmp_path):
+    texts = pa.array(["a", None, "b"])
+    columns = {kind: texts.cast(kind) for kind in ("string", "large_string", "string_view")} | {
+        "dictionary": texts.dictionary_encode()
+    }
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(columns | {"embedding": np.eye(3).tolist()}), path)
+    found = Embeddings.read(path)
+    assert found.others == ()
+    for name in columns:
+        assert found.where(f"{name} == 'b'").count == 1
+        assert found.table[name].to_pylist() == texts.to_pylist()
+
+
+@pytest.mark.parametrize("name", ["path", "label"])
+def test_lists_are_neither_paths_nor_labels(tmp_path, name):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"embedding": [[1.0]], name: [["a"]]}), path)
+    with pytest.raises(ValueError, match=f"a.parquet cannot be used: {name} is of type list<.*>;"):
+        Embeddings.read(path)
+
+
+def test_columns_in_memory_have_one_value_per_embedding():
+    with pytest.raises(ValueError, match=r"one value of year per embedding; received year \(2,\)"):
+        Embeddings.from_arrays(np.eye(3), columns={"year": [2020, 2021]})
+
+
 def that_has_a_column_twice(path):
     names = ["path", "camera", "embedding", "camera"]
     pq.write_table(pa.table([["a.png"], [1], [[1.0]], [2]], names=names), path)

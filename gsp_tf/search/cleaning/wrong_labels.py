@@ -82,7 +82,10 @@ def find_label_errors(
                 "(--run RUN)."
             )
         has_label = np.array([label is not None for label in images.labels])
-        rows = images.readable[has_label[images.readable]]
+        first = {}  # an image that two sources name would vote for its own label
+        for row in images.readable[has_label[images.readable]]:
+            first.setdefault((images.names[row], images.labels[row]), row)
+        rows = np.array(list(first.values()), np.int64)
         if len(rows) < 3:
             raise ValueError(
                 f"Three images with labels or more are needed; received {len(rows)} among "

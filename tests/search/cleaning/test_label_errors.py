@@ -42,6 +42,13 @@ def test_wrong_labels_of_handwritten_digits_are_listed(noisy, tmp_path, command)
     assert pq.read_table(found.table)["score"].to_pylist() == scores
 
 
+def test_an_image_of_two_sources_does_not_vote_for_its_own_label(noisy, tmp_path):
+    once = find_label_errors(noisy[0], tmp_path / "once")
+    twice = find_label_errors([noisy[0], noisy[0]], tmp_path / "twice")
+    assert twice.table.read_bytes() == once.table.read_bytes()
+    assert len(twice.names) == 400
+
+
 def test_an_image_in_the_folder_of_another_class_is_found(colours, colours_run, tmp_path, command):
     folder = shutil.copytree(colours, tmp_path / "photos")
     for number in range(6):  # four copies of each first image are a class

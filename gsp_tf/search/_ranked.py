@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gsp_tf import runs
-from gsp_tf._console import listed
+from gsp_tf._console import counted, listed
 from gsp_tf._metadata import check_same_model
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import LearnedWhitening, TokenSets
@@ -116,6 +116,12 @@ def ranked_images(
     notes = [note for images in read_images for note in images.notes]
     if {"euclidean", "cosine"} <= {queries.metric, *metrics}:
         notes.append("An index has cosine distances, so all are compared by them.")
+    own = len({*queries.paths}.intersection(references.paths)) if names else 0
+    if own:
+        notes.append(
+            f"{own:,} of {counted(queries.count, 'query', 'queries')} are among the searched "
+            "images, too, and find themselves: their first results say nothing."
+        )
     found = RankedImages(queries, references, of_each, metric, notes, learned)
     if len(found.class_names) < 2:
         raise ValueError(

@@ -117,6 +117,18 @@ def test_galleries_and_ways_to_re_rank(clusters, sources, tmp_path):
     assert_written(record["k_reciprocal"], found["k_reciprocal"].metrics)
 
 
+def test_queries_that_a_gallery_holds_are_counted(clusters, tmp_path, capsys):
+    embeddings, classes, _ = clusters
+    labels = [f"class {c}" for c in classes]
+    for name, rows in (("queries", range(30)), ("others", range(30, 90)), ("all", range(90))):
+        paths, of = [f"/photos/{row}.png" for row in rows], [labels[row] for row in rows]
+        write_embeddings(tmp_path / name, embeddings[rows], paths, of)
+    for name, says in (("others", False), ("all", True)):
+        ranked(tmp_path, tmp_path / "queries", "--gallery", tmp_path / name)
+        printed = capsys.readouterr().out
+        assert ("30 of 30 queries are among the searched images, too" in printed) == says
+
+
 def test_verification_and_identification_of_any_source(clusters, sources, tmp_path, capsys):
     embeddings, classes, _ = clusters
     pairs = PairDistances(embeddings, classes)

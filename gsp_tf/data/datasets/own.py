@@ -5,9 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple
-
-import numpy as np
+from typing import Any, Literal, NamedTuple
 
 from gsp_tf._arguments import check_sizes
 from gsp_tf._console import counted
@@ -208,9 +206,10 @@ def load_manifest(
 
     Raises:
         FileNotFoundError: If the CSV file does not exist.
-        ValueError: If columns are missing; if a line has an empty path or label, an unknown split,
-            a missing file or a repeated path; if a class is in two splits, or a split has fewer
-            than two; if `test` occurs with `query` or `gallery`; or if files are unreadable.
+        ValueError: If columns are missing or repeated; if a line has an empty path or label, an
+            unknown split, a missing file, a repeated path or more values than there are columns; if
+            a class is in two splits, or a split has fewer than two; if `test` occurs with `query`
+            or `gallery`; or if files are unreadable.
 
     Example:
         >>> import tempfile
@@ -265,8 +264,8 @@ def load_manifest(
 def read_rows(path: PathLike) -> list[_ManifestRow]:
     """Reads the lines of a manifest without checking their content.
 
-    Raises `ValueError` if the file is not CSV in UTF-8 with the columns path and label, or a quote
-    is not closed.
+    Raises `ValueError` if the file is not CSV in UTF-8 with the columns path and label, each once,
+    a quote is not closed, or a line has more values than there are columns.
     """
     path = Path(path)
     try:
@@ -279,7 +278,13 @@ def read_rows(path: PathLike) -> list[_ManifestRow]:
                     f"{path}, line 1: columns {missing} are missing; expected the header "
                     f"path,label or path,label,split; received {','.join(columns)!r}."
                 )
-            return [_row(path.parent, reader.line_num, record) for record in reader]
+            twice = [name for name in ("path", "label", "split") if columns.count(name) > 1]
+            if twice:
+                raise ValueError(
+                    f"{path}, line 1: columns {twice} occur more than once; received "
+                    f"{','.join(columns)!r}."
+                )
+            return [_row(path, reader.line_num, record) for record in reader]
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from error
     except csv.Error as error:
@@ -289,9 +294,15 @@ def read_rows(path: PathLike) -> list[_ManifestRow]:
         ) from error
 
 
-def _row(folder: Path, line: int, record: dict[str, str]) -> _ManifestRow:
+def _row(manifest: Path, line: int, record: dict[str | None, Any]) -> _ManifestRow:
+    beyond = record.get(None, [])  # a comma in a label begins another value
+    if any(value.strip() for value in beyond):
+        raise ValueError(
+            f"{manifest}, line {line}: the values {beyond} have no column; a value with a comma "
+            "needs quotes."
+        )
     path, label = csv_text(record["path"]), csv_text(record["label"])
-    file = os.path.normpath(folder / path) if path.strip() else ""
+    file = os.path.normpath(manifest.parent / path) if path.strip() else ""
     split = csv_text(record["split"]).strip() if "split" in record else None
     return _ManifestRow(line, file, label.strip(), split)
 
@@ -332,7 +343,8 @@ def _row_problems(rows: list[_ManifestRow], may_lack_label: bool = False) -> lis
 
 
 def _image_set(rows: list[_ManifestRow], names: list[str], channels: int) -> FileImages:
-    labels = np.searchsorted(names, [row.label for row in rows])
+    numbers = {name: number for number, name in enumerate(names)}
+    labels = [numbers[row.label] for row in rows]
     return FileImages([row.path for row in rows], labels, names, channels=channels)
 
 

@@ -40,6 +40,19 @@ def test_byte_order_mark_and_further_columns(folder):
     assert load_manifest(path, channels=1)["all"].image(0).shape == (4, 4, 1)
 
 
+def test_empty_values_need_no_column(folder):
+    path = write(folder, "path,label,,", "a.png,x,,", 'b.png,"y, z",,,,')
+    assert load_manifest(path)["all"].class_names == ("x", "y, z")
+
+
+def test_labels_that_look_like_numbers_or_each_other_are_different_texts(folder):
+    texts = ["1", "1.0", "NA", "x", "x\0"]
+    images = "a.png", "b.png", "my images/ç.png", "d.png", "e.png"
+    lines = [f"{image},{text}" for image, text in zip(images, texts, strict=True)]
+    found = load_manifest(write(folder, "path,label", *lines))["all"]
+    assert [found.class_names[label] for label in found.labels] == texts
+
+
 def test_splits_have_their_own_labels(folder):
     path = write(
         folder, "path,label,split", "a.png,x,train", "b.png,y,train", "d.png,u,test", "e.png,v,test"
@@ -60,6 +73,8 @@ def test_splits_have_their_own_labels(folder):
         (["path,label", "a.png,x", "none.png,y"], r"line 3: there is no file .*none\.png"),
         (["path,label", "a.png,x", "./a.png,y"], r"line 3: .*a\.png is already on line 2"),
         (["path,label,split", "a.png,x,train", "b.png,x,test"], "line 3: class 'x' is in split"),
+        (["path,label", "a.png,x, red"], r"line 2: the values \[' red'\] have no column"),
+        (["path,label,label", "a.png,x,y"], r"line 1: columns \['label'\] occur more than once"),
         (["path,label", "a.png,x", "b.png,x"], r"two classes .* split 'all'.*received \['x'\]"),
     ],
 )

@@ -103,11 +103,18 @@ def find_images(folder: PathLike, left_out: LeftOut) -> list[str]:
     """
     images, hidden, hidden_folders, links, others, refused = [], [], [], [], [], []
     folder = os.fspath(folder)
+    own = _real(
+        entry.path
+        for entry in os.scandir(folder)
+        if entry.is_dir(follow_symlinks=False) and not _is_hidden(entry.name)
+    )
     for parent, folders, files in os.walk(folder, onerror=refused.append, followlinks=True):
         for name in list(folders):
             path = os.path.join(parent, name)
-            # A link may lead in a circle: below a class, or back to the folder or above it.
-            is_left = os.path.islink(path) and (parent != folder or _lies_in(folder, _real([path])))
+            # A link may lead in a circle, or to images that are read without it.
+            is_left = os.path.islink(path) and (
+                parent != folder or _lies_in(folder, _real([path])) or _lies_in(path, own)
+            )
             if is_left or _is_hidden(name):
                 folders.remove(name)
                 (links if is_left else hidden_folders).append(path)
@@ -116,8 +123,6 @@ def find_images(folder: PathLike, left_out: LeftOut) -> list[str]:
             if is_image or not name.startswith("."):
                 kind = hidden if name.startswith(".") else images if is_image else others
                 kind.append(os.path.join(parent, name))
-    if refused and refused[0].filename == folder:
-        raise refused[0]
 
     def relative(paths):
         return sorted(os.path.relpath(path, folder) for path in paths)

@@ -88,6 +88,18 @@ def test_a_linked_class(pets, tmp_path_factory):
         assert load_folder(pets).labels.tolist() == [0, 0, 1, 1, 2, 2]
 
 
+def test_no_image_has_the_classes_of_a_folder_and_of_a_link_to_it(pets):
+    save(pets / ".store/1.png")
+    save(pets / ".store/2.png")
+    (pets / "from the store").symlink_to(pets / ".store")
+    (pets / "again").symlink_to("Hund")
+    (pets / "part").symlink_to("Hund/deep er")
+    with pytest.warns(UserWarning, match="2 links to folders: again, part\n"):
+        images = load_folder(pets)
+    assert images.class_names == ("Hund", "Kätzchen 猫", "from the store")
+    assert images.labels.tolist() == [0, 0, 1, 1, 2, 2]
+
+
 @pytest.mark.parametrize(("extension", "name"), [(".HEIC", "HEIF"), (".avif", "AVIF")])
 def test_formats_that_need_another_installation(pets, monkeypatch, extension, name):
     kept = tuple(e for e in IMAGE_EXTENSIONS if e != extension.lower())

@@ -305,6 +305,19 @@ def test_a_recipe_names_no_code(tmp_path, monkeypatch, capsys, text):
     assert not (tmp_path / "executed").exists()
 
 
+@pytest.mark.parametrize("section", ["data", "data.canvas", "training"])
+def test_an_option_of_a_section_names_no_code(tmp_path, monkeypatch, capsys, section):
+    (tmp_path / "bad_module.py").write_text("open('executed', 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for text in ("bad_module.Data", "bad_module.py", "os.path"):
+        with pytest.raises(SystemExit):
+            main(["check", f"--{section}", text])
+        error = capsys.readouterr().err
+        assert f"{section} is a section; give its fields, such as --{section}." in error
+    assert not (tmp_path / "executed").exists()
+
+
 NAMES = st.sampled_from(
     ["name", "seed", "data", "training", "loss", "margin", "schedule", "epochs", "miner", "x.y"]
 )

@@ -191,6 +191,10 @@ def add_recipe_arguments(parser: ArgumentParser, skip: Collection[str] = ()) -> 
     """Add one option for every field of a recipe to a parser, except for the sections to skip."""
     parser.parser_mode = VALUES
     parser.add_class_arguments(Recipe, skip={*CLASS_SECTIONS, "callbacks"})
+    for action in parser._actions:
+        if getattr(action, "basetype", None) is not None:  # the option of a section
+            action.basetype = None  # it would import, and so run, what a text such as os.path names
+            action.metavar, action.help = "{FIELD: VALUE, ...}", "Fields of the section."
     helps = {part.arg_name: part.description for part in parse_docstring(Recipe.__doc__).params}
     for section in (name for name in CLASS_SECTIONS if name not in skip):
         names = ", ".join(NAMES[section])

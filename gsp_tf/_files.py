@@ -82,8 +82,12 @@ def full_disk(error: BaseException) -> DiskFullError | None:
     if getattr(error, "filename", None):
         return DiskFullError(f"{os.fsdecode(error.filename)} cannot be written: {reason}.")
     line = next(line for line in str(error).splitlines() if line.strip())
-    line = re.sub(r"\{\{.*?\}\} ?| ?\[Op:.*?\]", "", line).strip(" .")
-    return DiskFullError(f"{reason[0].upper()}{reason[1:]}: {line}.")
+    return DiskFullError(f"{reason[0].upper()}{reason[1:]}: {_without_nodes(line).strip(' .')}.")
+
+
+def _without_nodes(line):
+    """A line of an error of TensorFlow without the names of nodes and operations."""
+    return re.sub(r"\{\{.*?\}\} ?| ?\[Op:.*?\]", "", line)
 
 
 def reason(error: BaseException) -> str:
@@ -94,7 +98,7 @@ def reason(error: BaseException) -> str:
         return str(full or error)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     causes = [line for line in lines if "Error: " in line]
-    return (causes or lines)[0]
+    return _without_nodes((causes or lines)[0])
 
 
 def _full_reason(error: BaseException) -> str | None:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 from faults import kill_while_writing, largest_file
 
 from gsp_tf._files import (
@@ -16,6 +17,7 @@ from gsp_tf._files import (
     hashing,
     locked,
     new_folder,
+    reason,
     remove_partial,
     replace_text,
     replacing,
@@ -135,21 +137,26 @@ def test_a_file_is_whole_or_an_error_wherever_the_limit_bites(tmp_path, write):
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"),
+    ("error", "what"),
     [
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "the disk is full"),
         (RuntimeError("close error: Disk quota exceeded"), "the quota of the disk is used up"),
         (ValueError("Unable to write (errno = 28, 'No space left on device')"), "the disk is full"),
     ],
 )
-def test_a_full_disk_is_named_whichever_library_finds_it(tmp_path, error, reason):
+def test_a_full_disk_is_named_whichever_library_finds_it(tmp_path, error, what):
     with pytest.raises(DiskFullError) as found, replacing(tmp_path / "model.keras") as temporary:
         temporary.write_bytes(bytes(1234))
         raise error
-    assert f"model.keras cannot be written: {reason}. It needs more than the 1,234" in str(
+    assert f"model.keras cannot be written: {what}. It needs more than the 1,234" in str(
         found.value
     )
     assert names(tmp_path) == []
+
+
+def test_the_reason_of_an_error_of_tensorflow_names_no_node():
+    error = tf.errors.ResourceExhaustedError(None, None, "{{node while/body}} OOM [Op:Add]\nHint")
+    assert reason(error) == "OOM"
 
 
 def test_the_advice_after_a_full_disk_appears_once():

@@ -163,10 +163,10 @@ def create(
     if weights in entry.pretrained:
         model = _build_pretrained(name, build, input_shape, weights)
     elif weights is None:
-        model = build(input_shape)
+        model = _build(name, build, input_shape)
     else:
         path = _checked_path(name, weights)
-        model = build(input_shape)
+        model = _build(name, build, input_shape)
         load(model, path)
     if intermediate:
         find = entry.intermediate
@@ -266,9 +266,21 @@ def _with_options(name, entry, options):
     return functools.partial(entry.build, **given)
 
 
+def _build(name, build, *arguments):
+    try:
+        return build(*arguments)
+    except ValueError as error:
+        if not str(error).startswith("Exception encountered when calling"):  # a layer of Keras
+            raise
+        raise ValueError(
+            f"Backbone {name!r} cannot take images of {arguments[0]}: a layer of it needs larger "
+            "ones."
+        ) from error
+
+
 def _build_pretrained(name, build, input_shape, weights):
     try:
-        return build(input_shape, weights)
+        return _build(name, build, input_shape, weights)
     except (ValueError, OSError, ImportError):
         raise
     except Exception as error:  # Keras raises a plain Exception if a download fails

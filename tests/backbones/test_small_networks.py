@@ -21,6 +21,11 @@ def networks():
     return {name: backbones.create(name) for name in NAMES}
 
 
+def test_too_small_images_are_refused_in_one_line():
+    with pytest.raises(ValueError, match=r"^Backbone 'conv4' cannot take .*\(1, 1, 3\): .*\.$"):
+        backbones.create("conv4", (1, 1, 3))
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

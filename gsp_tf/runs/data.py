@@ -134,8 +134,13 @@ class Splits(NamedTuple):
         named = {id(images): (name, images) for name, images in reversed(self._asdict().items())}
         return dict(pair for pair in reversed(named.values()) if pair[1] is not None)
 
-    def digest(self) -> str:
+    def digest(self, *names: str) -> str:
         """A short text that changes with any image: its path, size or time, or its pixels.
+
+        It also changes with the label of any image.
+
+        Args:
+            names: names of sets, such as "test"; without any, all sets count.
 
         Returns:
             16 characters.
@@ -148,8 +153,11 @@ class Splits(NamedTuple):
             False
         """
         found = hashlib.sha256()
-        for name, images in self.sets.items():
-            found.update(f"{name} {len(images)}\n".encode())
+        named = {name: getattr(self, name) for name in names} or self.sets
+        for name, images in named.items():
+            if images is None:
+                continue
+            found.update(f"{name} {len(images)}\n".encode() + images.labels.tobytes())
             for index in range(len(images)):
                 found.update(images.identity(index))
         return found.hexdigest()[:16]

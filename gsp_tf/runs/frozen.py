@@ -15,7 +15,7 @@ from gsp_tf.data import ImageSet, class_by_class
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
 from gsp_tf.recipe import Recipe
 from gsp_tf.runs._baselines import GAINS, frozen_name, stop_note, untrained_note
-from gsp_tf.runs._evaluation import embed_splits, intervals
+from gsp_tf.runs._evaluation import embed_splits, intervals, test_digest
 from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._inputs import FeatureInputs, ImageInputs, evaluation_inputs
 from gsp_tf.runs.data import Splits, load_splits
@@ -24,7 +24,7 @@ from gsp_tf.runs.pretrained import frozen_recipe
 from gsp_tf.training import embed
 from gsp_tf.visual import display_name
 
-_LABELS = "labels"
+_OF = "of"
 _FITTED = 10_000
 """Most training images that a linear head is fitted to."""
 _FEW = 10
@@ -178,11 +178,15 @@ def kept_baselines(run) -> dict[str, RankingMetrics]:
     is_random = recipe.backbone.weights is None and recipe.initial_run is None
     if is_random or not recipe.training.epochs or recipe.trainer == "classification":
         return {}
-    network = _StartingNetwork(recipe, run.splits)
+    network, labels = _StartingNetwork(recipe, run.splits), run.splits.test.labels
+    # The rungs of a ladder share the files, and have the same network, images and these fields.
+    seen = recipe.data.image_size, recipe.data.resize, recipe.evaluation.recall_at
     try:
-        found = {"frozen": _kept(folder.frozen_path, run, network.metrics)}
+        of = f"{seen} {test_digest(run.splits)}"
+        found = {"frozen": _kept(folder.frozen_path, of, labels, network.metrics)}
         if recipe.data.classes_per_batch:  # otherwise training knows no classes
-            found["head"] = _kept(folder.head_path, run, network.head_metrics)
+            of += run.splits.digest("train")
+            found["head"] = _kept(folder.head_path, of, labels, network.head_metrics)
         return found
     except (ImportError, OSError, ValueError) as error:  # the weights may be elsewhere by now
         warnings.warn(
@@ -193,27 +197,19 @@ def kept_baselines(run) -> dict[str, RankingMetrics]:
         return {}
 
 
-def _kept(path, run, measure):
-    """Metrics from a file, or measured and kept there."""
-    found = _read(path, run.splits.test.labels, run.recipe.evaluation.recall_at)
-    if found is None:
-        found = measure()
-        with replacing(path) as temporary:
-            np.savez(temporary, **found.values, **{_LABELS: found.labels})
-    return found
-
-
-def _read(path, labels, depths):
-    """Metrics from a file; None if it is not there, damaged, or of other queries or depths."""
+def _kept(path, of, labels, measure):
+    """Metrics from a file if they are `of` the same images and fields, or measured and kept."""
     try:
         with reading_arrays(path, "an archive of arrays") as arrays:
             values = dict(arrays)
-        same = np.array_equal(values.pop(_LABELS), labels)
-        recalls = {name for name in values if name.startswith("recall_at_")}
-        same = same and recalls == {f"recall_at_{depth}" for depth in depths}
-        return RankingMetrics(values, labels) if same else None
+        if str(values.pop(_OF)) == of:
+            return RankingMetrics(values, labels)
     except (OSError, ValueError, KeyError):
-        return None
+        pass  # not there, or damaged
+    found = measure()
+    with replacing(path) as temporary:
+        np.savez(temporary, **found.values, **{_OF: of})
+    return found
 
 
 def gain_entries(

@@ -22,6 +22,7 @@ from gsp_tf.runs._evaluation import (
     embed_test_images,
     kept_embeddings,
     metrics_by_dim,
+    test_digest,
     test_metrics,
 )
 from gsp_tf.runs._facts import data_facts, facts_table, recipe_facts
@@ -224,6 +225,7 @@ class Run:
             sets = {name: getattr(self.splits, name) for name in ("train", "validation", "test")}
             num_classes = {name: len(images.class_names) for name, images in sets.items()}
             entries = {"num_classes": num_classes, "test": metrics, "test_intervals": intervals}
+            entries["test_images"] = test_digest(self.splits)
             entries |= gain_entries(ranking, baselines, list(intervals or metrics))
             wrapper = self.recipe.loss_wrapper
             if wrapper is not None and wrapper.name == "matryoshka":

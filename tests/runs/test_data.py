@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,6 +52,18 @@ def test_mlrc_halves_and_folds_of_a_folder(digits):
 def test_a_folder_of_too_few_classes(digits):
     with pytest.raises(ValueError, match="give 4 and 1"):
         load_splits(folder_recipe(digits, ProtocolRecipe("tuning")))
+
+
+def test_the_digest_changes_with_a_label(manifest):
+    splits = "train", "validation", "test"
+    rows = [(f"{split}{name}", split, 3) for split in splits for name in "ab"]
+    recipe = manifest(rows, ProtocolRecipe())
+    before = load_splits(recipe)
+    path = Path(recipe.data.path)
+    path.write_text(path.read_text().replace("0.png,traina", "0.png,trainb"))
+    after = load_splits(recipe)
+    assert after.train.paths == before.train.paths and after.digest() != before.digest()
+    assert after.digest("test", "gallery") == before.digest("test", "gallery")
 
 
 IN_SHOP = [

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 from digit_runs import eagerly, run_command
+from PIL import Image
 from sklearn.covariance import LedoitWolf
 
 from gsp_tf import backbones
@@ -143,7 +144,7 @@ def test_it_is_measured_once_and_a_better_run_is_praised(hurt, monkeypatch, caps
     kept = [dict(np.load(path)) for path in paths]
     try:
         for path, arrays in zip(paths, kept, strict=True):
-            worse = {n: v if n == "labels" else np.maximum(v - 1.0, 0.0) for n, v in arrays.items()}
+            worse = {n: v if n == "of" else np.maximum(v - 1.0, 0.0) for n, v in arrays.items()}
             np.savez(path, **worse)
         run.evaluate()
         run.show()
@@ -166,6 +167,26 @@ def test_an_evaluation_of_other_depths_compares_with_the_same_depths(hurt, tmp_p
     for entry in ("test", "frozen", "head", "gain"):
         assert {"recall_at_1", "recall_at_7"} <= metrics[entry].keys()
         assert "recall_at_2" not in metrics[entry]
+
+
+def test_an_evaluation_of_other_images_compares_on_these_images(hurt, tmp_path, without_tracing):
+    folder = RunFolder(shutil.copytree(hurt[0], tmp_path / "run"))
+    recipe = folder.recipe()
+    images = shutil.copytree(recipe.data.path, tmp_path / "images")
+    folder.write_recipe(replace(recipe, data=replace(recipe.data, path=str(images))))
+    Run(folder.path).evaluate()
+    before = folder.metrics()
+    rng = np.random.default_rng(0)
+    for path in Run(folder.path).splits.test.paths:
+        Image.fromarray(rng.integers(0, 256, (20, 20), dtype="uint8")).save(path)
+    run = Run(folder.path)
+    run.evaluate()
+    metrics, expected = folder.metrics(), frozen_metrics(run.recipe).means()["map_at_r"].value
+    assert before["frozen"]["map_at_r"] > expected + 0.1
+    assert metrics["frozen"]["map_at_r"] == pytest.approx(expected, abs=1e-6)
+    gain = metrics["test"]["map_at_r"] - expected
+    assert metrics["gain"]["map_at_r"] == pytest.approx(gain, abs=1e-6)
+    assert metrics["head"]["map_at_r"] < before["head"]["map_at_r"] - 0.1
 
 
 def test_an_evaluation_without_its_start_keeps_no_gain_of_another(hurt, tmp_path):

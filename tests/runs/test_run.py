@@ -1,6 +1,7 @@
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -135,6 +136,19 @@ def test_evaluation_keeps_the_embeddings_for_the_report(copied, monkeypatch):
     copied.embeddings_path.write_bytes(b"PK")
     with pytest.raises(ValueError, match="test_embeddings.npz is damaged; gsp-tf evaluate"):
         run.report()
+
+
+def test_embeddings_of_images_in_another_order_are_computed_again(copied, tmp_path):
+    recipe = copied.recipe()
+    images = shutil.copytree(recipe.data.path, tmp_path / "images")
+    copied.write_recipe(replace(recipe, data=replace(recipe.data, path=str(images))))
+    before = Run(copied.path).test_embeddings()
+    first = Path(Run(copied.path).splits.test.paths[0])
+    last = sum(before.query_labels == 0) - 1
+    first.rename(first.with_name("zzz.png"))
+    after = Run(copied.path).test_embeddings()
+    np.testing.assert_array_equal(after.query_labels, before.query_labels)
+    np.testing.assert_allclose(after.queries[last], before.queries[0], atol=1e-6)
 
 
 def test_one_report_is_about_the_same_test_images():

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gsp_tf._arguments import check_choice, check_sizes
-from gsp_tf._console import command_line, to_install
+from gsp_tf._console import command_line, counted, to_install
 from gsp_tf._files import (
     advising,
     csv_table,
@@ -361,8 +361,10 @@ class Tuning:
         trial.set_user_attr("note", message)
         study.study.tell(trial, state=_import_optuna().trial.TrialState.FAIL)
         failures = [one for one in study.trials if _state_of(one) == "failed"]
-        if len(failures) >= _MOST_FAILURES and _best_of(study.trials) is None:
-            raise ValueError(f"The first {len(failures)} trials failed, the last one so: {message}")
+        most = min(_MOST_FAILURES, self._trials)
+        if len(failures) >= most and _best_of(study.trials) is None:
+            count = counted(len(failures), "trial")
+            raise ValueError(f"The first {count} failed, the last one so: {message}")
 
 
 class _Reports(keras.callbacks.Callback):
@@ -504,7 +506,7 @@ def _figures(study, fields, objective):
     optuna = _import_optuna()
     plots, name = optuna.visualization.matplotlib, display_name(objective.removeprefix("val_"))
     with warnings.catch_warnings(), matplotlib.rc_context():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        warnings.simplefilter("ignore")  # that the plots are experimental, or show one trial
         drawn = [
             plots.plot_optimization_history(study, target_name=name),
             plots.plot_intermediate_values(study),

@@ -198,6 +198,8 @@ def test_trials_that_fail(training, tmp_path, capsys):
     training.errors = {number: ValueError("no") for number in range(9)}
     with pytest.raises(ValueError, match="The first 3 trials failed, the last one so: no"):
         Tuning(tmp_path / "failing", Recipe(), DIM).run(trials=9)
+    with pytest.raises(ValueError, match="The first 1 trial failed, the last one so: no"):
+        Tuning(tmp_path / "one", Recipe(), DIM).run(trials=1)
 
 
 def test_processes_share_the_trials_of_a_folder(training, tmp_path, locked_elsewhere):

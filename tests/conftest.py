@@ -129,6 +129,12 @@ def without_tracing():
 
 
 @pytest.fixture
+def without_pages(monkeypatch):
+    """Runs write no pages of their results."""
+    monkeypatch.setattr("gsp_tf.runs.Run.report", lambda self: "report.html")
+
+
+@pytest.fixture
 def published(monkeypatch):
     """Function that makes a loader expect the counts of a miniature."""
 

@@ -1,5 +1,7 @@
 """The demo on a folder of photographs."""
 
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from own_model import register_pretrained, write_folder
 from gsp_tf import backbones
 from gsp_tf.runs import Run, _demo
 
+SIDE = 32
+
 
 @pytest.fixture
 def network(tmp_path, monkeypatch):
@@ -17,6 +21,11 @@ def network(tmp_path, monkeypatch):
     register_pretrained(monkeypatch, tmp_path, "small")
     monkeypatch.setattr(_demo, "_NETWORK", "small")
 
+    def smaller(*arguments, choose=_demo.choose_recipe):
+        recipe = choose(*arguments)
+        return replace(recipe, data=replace(recipe.data, image_size=SIDE))
+
+    monkeypatch.setattr(_demo, "choose_recipe", smaller)
     fit = keras.Model.fit
     monkeypatch.setattr(
         keras.Model, "fit", lambda *args, **options: fit(*args, **options | {"steps_per_epoch": 1})
@@ -44,8 +53,8 @@ def test_the_untrained_network_comes_first(network, tmp_path, capsys, without_tr
 
 def check_untrained(run):
     """Its embedding is the mean of the last map, of length 1."""
-    learner, images = run.learner, np.random.default_rng(0).uniform(0, 255, (2, 224, 224, 3))
-    network = backbones.create("small", (224, 224, 3))
+    learner, images = run.learner, np.random.default_rng(0).uniform(0, 255, (2, SIDE, SIDE, 3))
+    network = backbones.create("small", (SIDE, SIDE, 3))
     means = keras.ops.convert_to_numpy(network(images)).mean((1, 2))
     found = keras.ops.convert_to_numpy(learner.embedder(images))
     expected = means / np.linalg.norm(means, axis=1, keepdims=True)

@@ -76,7 +76,7 @@ def test_a_model_for_every_fold_and_repeat(folder):
 def test_results_are_those_of_the_models(folder):
     metrics = folder.metrics()["ensemble"]
     embedded = [
-        [_evaluation.embed_test_images(model)[:2] for model in repeats]
+        [model.test_embeddings()[:2] for model in repeats]
         for repeats in Ensemble(folder.path).models
     ]
     concatenated = [

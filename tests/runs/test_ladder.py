@@ -53,10 +53,20 @@ def rung(name, path="runs/my_images-0"):
     return RunFolder(f"{path}/rungs/{name}")
 
 
-def test_each_rung_starts_as_the_best_below_and_one_is_kept(photographs, capsys, without_tracing):
-    assert run_command("train", "my_images", *SHORT) == 0
+def test_a_ladder_that_was_stopped_continues_and_each_rung_starts_as_the_best_below(
+    photographs, capsys, monkeypatch, without_tracing
+):
+    assert run_command("train", "my_images", *SHORT, "--minutes", "0") == 0
+    printed = capsys.readouterr().out
+    assert "About" in printed and printed.splitlines()[-1] == (
+        "The time is over. To continue: gsp-tf train --resume runs/my_images-0"
+    )
+    assert rung("head").metrics()["epochs"] == 1 and not rung("block").metrics()
+    assert Run("runs/my_images-0").folder.metrics() == rung("head").metrics()
+    assert run_command("train", "--resume", "runs/my_images-0") == 0
     printed = capsys.readouterr().out
     rungs = [rung(name) for name in ("head", "block", "network")]
+    assert [of.metrics()["epochs"] for of in rungs] == [2, 2, 2]
     trained = [len(Run(of.path).learner.embedder.trainable_weights) for of in rungs]
     assert trained == [2, 4, 6]  # the map; a block with it; both blocks, batch normalisation frozen
     best = -1.0
@@ -68,12 +78,14 @@ def test_each_rung_starts_as_the_best_below_and_one_is_kept(photographs, capsys,
         best = metrics["best_val_map_at_r"]
     kept = RunFolder("runs/my_images-0")
     assert kept.metrics()["best_val_map_at_r"] == best
-    assert "(kept)" in printed and "About" in printed
+    assert "(kept)" in printed
     frozen = {of.metrics()["frozen"]["map_at_r"] for of in (*rungs, kept)}
     assert len(frozen) == 1 and "initial run" not in printed
     before = kept.model_path.read_bytes()
     assert before != rungs[0].model_path.read_bytes()
-    for status in "finished", "interrupted":  # only shows the result
+    assert kept.report_path.exists()
+    monkeypatch.setattr(Run, "report", lambda self: "report.html")
+    for status in "interrupted", "finished":  # only shows the result
         rungs[-1].update_metrics(status=status)
         assert run_command("train", "my_images", *SHORT, "--minutes", "0") == 0
         assert kept.model_path.read_bytes() == before
@@ -81,9 +93,23 @@ def test_each_rung_starts_as_the_best_below_and_one_is_kept(photographs, capsys,
         assert is_over == (status == "interrupted")
     assert not list(photographs.glob("runs/*-2"))
     assert run_command("evaluate", "runs/my_images-0") == 0
+    assert run_command("train", "--resume", "runs/my_images-0", "--training.epochs", "3") == 0
+    assert [of.metrics()["epochs"] for of in rungs] == [2, 2, 3]
+    capsys.readouterr()
+    assert run_command("train", "my_images", *SHORT[:-4], "--run", "runs/my_images-0") == 1
+    assert "is a run of another recipe" in capsys.readouterr().err
+    others = ladder_recipes(choose_recipe("my_images", backbone="two_blocks"))
+    splits = Run("runs/my_images-0").splits
+    with pytest.warns(UserWarning, match="so this run goes to runs/my_images-0-2"):
+        beside = Ladder.at("runs/my_images-0", others, splits, or_beside=True)
+    assert beside.path.name == "my_images-0-2"
+    with pytest.raises(FileNotFoundError, match="not a ladder"):
+        Ladder("my_images")
 
 
-def test_a_manifest_climbs_with_the_splits_that_it_lists(photographs, capsys, without_tracing):
+def test_a_manifest_climbs_with_the_splits_that_it_lists(
+    photographs, capsys, without_pages, without_tracing
+):
     splits = ["train"] * 4 + ["validation"] * 2 + ["test"] * 2
     rows = [
         (path, path.parent.name, splits[int(path.parent.name.split()[1])])
@@ -97,7 +123,7 @@ def test_a_manifest_climbs_with_the_splits_that_it_lists(photographs, capsys, wi
     for name, kept in ("seen", rows[:32]), ("sought", rows[:24] + rows[32:]):
         lines = ["path,label,split", *(",".join(map(str, row)) for row in kept)]
         (photographs / f"{name}.csv").write_text("\n".join(lines))
-        assert run_command("train", f"{name}.csv", *SHORT, "--training.epochs", "1") == 0
+        assert run_command("train", f"{name}.csv", *SHORT, "--minutes", "0") == 0
         printed = capsys.readouterr().out
         assert "32 of 8 classes (4 each)" in printed
         assert "4 train, 2 choose the best model, 2 test it unseen" in printed
@@ -108,32 +134,9 @@ def test_a_manifest_climbs_with_the_splits_that_it_lists(photographs, capsys, wi
         assert run.folder.metrics()["test"]["num_queries"] == len(run.splits.test)
 
 
-def test_a_ladder_that_was_stopped_continues(photographs, capsys, monkeypatch, without_tracing):
-    monkeypatch.setattr(Run, "report", lambda self: "report.html")
-    assert run_command("train", "my_images", *SHORT, "--minutes", "0") == 0
-    printed = capsys.readouterr().out
-    assert printed.splitlines()[-1] == (
-        "The time is over. To continue: gsp-tf train --resume runs/my_images-0"
-    )
-    assert rung("head").metrics()["epochs"] == 1 and not rung("block").metrics()
-    assert Run("runs/my_images-0").folder.metrics() == rung("head").metrics()
-    assert run_command("train", "--resume", "runs/my_images-0") == 0
-    assert [rung(name).metrics()["epochs"] for name in ("head", "block", "network")] == [2, 2, 2]
-    assert run_command("train", "--resume", "runs/my_images-0", "--training.epochs", "3") == 0
-    assert [rung(name).metrics()["epochs"] for name in ("head", "block", "network")] == [2, 2, 3]
-    capsys.readouterr()
-    assert run_command("train", "my_images", *SHORT[:-4], "--run", "runs/my_images-0") == 1
-    assert "is a run of another recipe" in capsys.readouterr().err
-    others = ladder_recipes(choose_recipe("my_images", backbone="two_blocks"))
-    splits = Run("runs/my_images-0").splits
-    with pytest.warns(UserWarning, match="so this run goes to runs/my_images-0-2"):
-        beside = Ladder.at("runs/my_images-0", others, splits, or_beside=True)
-    assert beside.path.name == "my_images-0-2"
-    with pytest.raises(FileNotFoundError, match="not a ladder"):
-        Ladder("my_images")
-
-
-def test_a_ladder_ends_where_a_rung_is_no_better(photographs, capsys, without_tracing):
+def test_a_ladder_ends_where_a_rung_is_no_better(
+    photographs, capsys, without_pages, without_tracing
+):
     path = "runs/my images"
     options = "--training.learning_rate", "1e-12", "--run", path
     assert run_command("train", "my_images", *SHORT, *options) == 0
@@ -148,7 +151,7 @@ def test_a_ladder_ends_where_a_rung_is_no_better(photographs, capsys, without_tr
     assert "at most 2 epochs x 2 steps" in checked
 
 
-def test_a_ladder_without_epochs_keeps_its_start(photographs, capsys, without_tracing):
+def test_a_ladder_without_epochs_keeps_its_start(photographs, capsys, without_pages):
     assert run_command("train", "my_images", *SMALL, "--training.epochs", "0") == 0
     assert "trained head (kept)" in capsys.readouterr().out
 

@@ -30,6 +30,7 @@ from gsp_tf.training import embed
 
 SMALL = ["--data.image_size", "32", "--training.epochs", "2", "--training.steps_per_epoch", "2"]
 NAMED = ["--backbone.name", "small", *SMALL]
+SHORTEST = ["--training.epochs", "1", "--training.steps_per_epoch", "1"]
 
 
 @pytest.fixture
@@ -134,7 +135,9 @@ def test_a_recipe_file_and_a_preset_name_a_network(networks):
 
 
 @pytest.mark.parametrize("head", ["linear", "gsp"])
-def test_a_head_trains_on_features(networks, digits, capsys, monkeypatch, head, without_tracing):
+def test_a_head_trains_on_features(
+    networks, digits, capsys, monkeypatch, head, without_pages, without_tracing
+):
     options = ["--pooling.entropy_smoothing", "20"] if head == "gsp" else []
     assert run_command("adapt", digits, "--head", head, *options, *NAMED, "--name", "digits") == 0
     run = Run("runs/digits-0")
@@ -176,7 +179,7 @@ def test_a_head_trains_on_features(networks, digits, capsys, monkeypatch, head, 
 
 
 def test_an_adaptation_continues_and_another_one_gets_a_folder(
-    networks, capsys, monkeypatch, without_tracing
+    networks, capsys, monkeypatch, without_pages, without_tracing
 ):
     command = ["adapt", "my_images", "--head", "mlp", *NAMED]
     with interrupted_in(1):
@@ -208,14 +211,12 @@ def test_an_adaptation_continues_and_another_one_gets_a_folder(
     ],
 )
 def test_an_adaptation_that_was_stopped_at_a_file_continues(
-    networks, capsys, monkeypatch, without_tracing, file, options
+    networks, capsys, without_pages, without_tracing, file, options
 ):
-    short = ["--training.epochs", "1", "--training.steps_per_epoch", "1"]
-    command = ["adapt", "my_images", *NAMED, *short, *options]
+    command = ["adapt", "my_images", *NAMED, *SHORTEST, *options]
     with stopped_at(file):
         main(command)
     capsys.readouterr()
-    monkeypatch.setattr(Run, "show", lambda self: None)
     assert run_command(*command) == run_command(*command) == 0
     assert "have changed" not in capsys.readouterr().err
     (folder,) = ["mine"] if "--run" in options else networks.glob("runs/my_images*")
@@ -223,8 +224,10 @@ def test_an_adaptation_that_was_stopped_at_a_file_continues(
     assert len(RunFolder(folder).history()["loss"]) == 1
 
 
-def test_an_adaptation_begins_again_for_other_photographs(networks, capsys, without_tracing):
-    command = ["adapt", "my_images", *NAMED]
+def test_an_adaptation_begins_again_for_other_photographs(
+    networks, capsys, without_pages, without_tracing
+):
+    command = ["adapt", "my_images", *NAMED, *SHORTEST]
     assert run_command(*command) == 0
     first = RunFolder("runs/my_images-linear-0")
     before = first.metrics()

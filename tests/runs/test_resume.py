@@ -35,7 +35,7 @@ pooling: {name: gsp, num_prototypes: 4}
 ccp: {proxies_per_class: 2, pool_size: 3, patience: 1}
 training:
   epochs: 3
-  steps_per_epoch: 3
+  steps_per_epoch: 2
   warmup_epochs: 1
   adapt_batches: 1
   deterministic: true
@@ -167,6 +167,13 @@ def stopped(interrupted, tmp_path):
     return RunFolder(shutil.copytree(interrupted.path, tmp_path / "run"))
 
 
+@pytest.fixture
+def finished(whole_run, tmp_path, monkeypatch, without_tracing):
+    """A run of two epochs."""
+    monkeypatch.setattr(Run, "show", lambda self: None)
+    return RunFolder(shutil.copytree(whole_run(QUICK).path, tmp_path / "run"))
+
+
 def test_a_run_that_fails_before_its_first_epoch_starts_again(interrupted, stopped):
     assert interrupted.after_failure == (1, [".lock", "recipe.yaml"])
     assert stopped.metrics()["epochs"] == 1 and len(stopped.history()["loss"]) == 1
@@ -256,48 +263,37 @@ def test_other_training_images_are_refused(stopped, capsys):
     assert "training images are not those" in capsys.readouterr().err
 
 
-def test_epochs_that_change_nothing_are_refused(
-    trained, tmp_path, capsys, monkeypatch, without_tracing
-):
-    monkeypatch.setattr(Run, "show", lambda self: None)
-    folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
-    recipe, epochs = folder.recipe(), folder.metrics()["epochs"]
-    ended_early = replace(recipe.training, epochs=4, patience=1, steps_per_epoch=2)
-    save_recipe(replace(recipe, training=ended_early), folder.recipe_path)
-    resume = ["train", "--resume", folder.path]
-    assert run(*resume, "--training.epochs", epochs) == 1
-    assert f"training.epochs must be more, received {epochs}" in capsys.readouterr().err
+def test_epochs_that_change_nothing_are_refused(finished, capsys):
+    recipe = finished.recipe()
+    ended_early = replace(recipe.training, epochs=4, patience=1)
+    save_recipe(replace(recipe, training=ended_early), finished.recipe_path)
+    resume = ["train", "--resume", finished.path]
+    assert run(*resume, "--training.epochs", "2") == 1
+    assert "training.epochs must be more, received 2" in capsys.readouterr().err
     assert run(*resume, "--training.epochs", "9") == 1
     assert "Give it a larger --training.patience" in capsys.readouterr().err
-    assert folder.recipe().training.epochs == 4
+    assert finished.recipe().training.epochs == 4
     assert run(*resume, "--training.epochs", "3", "--training.patience", "null") == 0
-    assert folder.metrics()["epochs"] == 3 and folder.recipe().training.patience is None
+    assert finished.metrics()["epochs"] == 3 and finished.recipe().training.patience is None
 
 
-def test_more_epochs_are_trained_after_a_lost_history(
-    trained, tmp_path, capsys, monkeypatch, without_tracing
-):
-    monkeypatch.setattr(Run, "show", lambda self: None)
-    folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
-    epochs, resume = folder.metrics()["epochs"], ["train", "--resume", folder.path]
-    before = folder.metrics()
-    folder.history_path.write_text("damaged")
-    assert run(*resume, "--training.epochs", epochs + 1) == 1
-    assert "history.csv is damaged" in capsys.readouterr().err and folder.metrics() == before
-    folder.history_path.unlink()
-    assert run(*resume, "--training.epochs", epochs + 1) == 0
-    loss = folder.history()["loss"]
-    assert len(loss) == folder.metrics()["epochs"] == epochs + 1 and np.isfinite(loss[-1])
+def test_more_epochs_are_trained_after_a_lost_history(finished, capsys):
+    more, before = ["train", "--resume", finished.path, "--training.epochs", 3], finished.metrics()
+    finished.history_path.write_text("damaged")
+    assert run(*more) == 1
+    assert "history.csv is damaged" in capsys.readouterr().err and finished.metrics() == before
+    finished.history_path.unlink()
+    assert run(*more) == 0
+    loss = finished.history()["loss"]
+    assert len(loss) == finished.metrics()["epochs"] == 3 and np.isfinite(loss[-1])
 
 
 @pytest.mark.parametrize("file", ["metrics.json", "recipe.yaml"])
-def test_more_epochs_are_trained_after_an_early_stop(trained, tmp_path, without_tracing, file):
-    folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
-    more = folder.metrics()["epochs"] + 1
+def test_more_epochs_are_trained_after_an_early_stop(finished, file):
     with stopped_at(file, renamed=True):
-        Run(folder.path).resume(epochs=more)
-    Run(folder.path).resume(epochs=more)
-    assert folder.metrics()["status"] == "finished" and folder.metrics()["epochs"] == more
+        Run(finished.path).resume(epochs=3)
+    Run(finished.path).resume(epochs=3)
+    assert finished.metrics()["status"] == "finished" and finished.metrics()["epochs"] == 3
 
 
 def test_a_run_starts_from_the_model_of_another(trained, tmp_path, capsys, monkeypatch):

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -64,8 +63,7 @@ def default_keras_state():
     """Seed every test, and restore Keras' global settings after it."""
     import keras
 
-    with _kernels_are_kept():
-        keras.utils.set_random_seed(0)
+    keras.utils.set_random_seed(0)
     yield
     keras.config.set_dtype_policy("float32")
     keras.config.set_image_data_format("channels_last")
@@ -80,14 +78,16 @@ def free_memory_is_given_back():
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _kernels_are_kept():
-    """With the seed, TensorFlow would forget the kernels of its operations, to be made again."""
-    if _backend() != "tensorflow":
-        return contextlib.nullcontext()
-    from tensorflow.python import pywrap_tfe
+@pytest.fixture(scope="session", autouse=True)
+def kernels_are_kept():
+    """With each seed, TensorFlow would forget the kernels of its operations, to be made again."""
+    with pytest.MonkeyPatch.context() as patch:
+        if _backend() == "tensorflow":
+            from tensorflow.python import pywrap_tfe
 
-    # Forgetting resets random kernels with a state of their own, which nothing here uses.
-    return mock.patch.object(pywrap_tfe, "TFE_ContextClearCaches")
+            # Forgetting resets random kernels with a state of their own, which nothing here uses.
+            patch.setattr(pywrap_tfe, "TFE_ContextClearCaches", lambda handle: None)
+        yield
 
 
 def _backend():

@@ -49,7 +49,8 @@ def names(learner, labels=LABELS, points=POINTS, steps=4, every=2):
     """Names of the findings in some steps with one batch."""
     keras.utils.set_random_seed(0)
     health = HealthCheck(every)
-    learner.fit(points, labels, batch_size=len(labels), epochs=steps, callbacks=[health], verbose=0)
+    batches = np.tile(points, (steps, 1)), np.tile(labels, steps)
+    learner.fit(*batches, len(labels), shuffle=False, callbacks=[health], verbose=0)
     assert health.measures
     return [finding["name"] for finding in health.findings]
 

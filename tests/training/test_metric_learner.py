@@ -268,9 +268,8 @@ def test_loaded_learner_is_compiled_as_it_was(tmp_path):
     learner = MetricLearner(
         three_outputs(True), named_losses(), loss_weights={"middle": 0.25}, name="the_learner"
     )
-    learner.compile(
-        keras.optimizers.SGD(0.05, momentum=0.9), jit_compile=False, steps_per_execution=2
-    )
+    arguments = {"jit_compile": False, "run_eagerly": True, "steps_per_execution": 2}
+    learner.compile(keras.optimizers.SGD(0.05, momentum=0.9), **arguments)
     learner.fit(dataset(), epochs=2, verbose=0)
     learner.save(tmp_path / "learner.keras")
     loaded = keras.models.load_model(tmp_path / "learner.keras")
@@ -279,7 +278,7 @@ def test_loaded_learner_is_compiled_as_it_was(tmp_path):
     assert list(loaded.named_losses) == list(NAMED)
     for name, loss in learner.named_losses.items():
         assert loaded.named_losses[name].get_config() == loss.get_config()
-    assert loaded.compiled and loaded.jit_compile is False and loaded.steps_per_execution == 2
+    assert loaded.compiled and {name: getattr(loaded, name) for name in arguments} == arguments
     assert type(loaded.optimizer) is type(learner.optimizer)
     optimizers = loaded.optimizer.variables, learner.optimizer.variables
     for value, original in zip(*optimizers, strict=True):

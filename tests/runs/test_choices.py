@@ -28,7 +28,8 @@ def photographs(tmp_path, monkeypatch):
             folder.mkdir(parents=True)
             for number in range(each):
                 pixels = rng.integers(0, 256, (size[1] // 20, size[0] // 20, 3), "uint8")
-                Image.fromarray(pixels).resize(size).save(folder / f"{number}.png")
+                photograph = Image.fromarray(pixels).resize(size, Image.Resampling.NEAREST)
+                photograph.save(folder / f"{number}.png")
         return tmp_path / "my_images"
 
     return write

@@ -75,10 +75,8 @@ def test_training_from_features_equals_images(
     assert [w.shape for w in learners[0].trainable_weights] == [
         w.shape for w in learners[0].optimizer._trainable_variables
     ]
-    for our, their in zip(
-        *(model.get_layer("frozen").get_weights() for model in (joined, expected)), strict=True
-    ):
-        np.testing.assert_array_equal(our, their)
+    frozen = (model.get_layer("frozen").get_weights() for model in (joined, expected))
+    np.testing.assert_equal(*frozen)
     from_pixels, from_maps = embeddings(whole)
     np.testing.assert_allclose(from_pixels, from_maps, atol=2e-3)
     assert whole.folder.metrics()["test"]["num_queries"] == 60

@@ -13,7 +13,7 @@ from gsp_tf.recipe import load_recipe, save_recipe
 from gsp_tf.runs import Run, RunFolder, check_recipe
 
 CALLBACKS = """
-training: {epochs: 3, steps_per_epoch: 2, warmup_epochs: 1, learning_rate_multipliers: {"k|b": 2}}
+training: {epochs: 3, steps_per_epoch: 1, warmup_epochs: 1, learning_rate_multipliers: {"k|b": 2}}
 callbacks:
   wandb: {project: birds, group: a, mode: offline}
   mlflow: {tracking_uri: "sqlite:///runs.db"}
@@ -30,9 +30,8 @@ def trackers(monkeypatch):
 
 
 def test_a_run_and_its_continuation_are_one_run_of_each_tracker(
-    trackers, write_recipe, without_tracing, tmp_path, monkeypatch
+    trackers, write_recipe, without_pages, without_tracing, tmp_path
 ):
-    monkeypatch.setattr(Run, "show", lambda self: None)
     folder = RunFolder(tmp_path / "run")
     assert run_command("train", write_recipe(CALLBACKS), "--run", folder.path) == 0
     command = ("train", "--resume", folder.path, "--training.epochs", "4")
@@ -104,7 +103,7 @@ def test_a_missing_package_is_named_before_training(write_recipe, monkeypatch, t
 
 
 def test_training_goes_on_without_a_tracker_that_fails_in_an_epoch(
-    trackers, write_recipe, without_tracing, tmp_path, capsys
+    trackers, write_recipe, without_pages, without_tracing, tmp_path, capsys
 ):
     trackers.broken = 2
     recipe = write_recipe("callbacks: {wandb: {}, mlflow: {}}")

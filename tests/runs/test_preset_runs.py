@@ -98,7 +98,7 @@ def test_all_of_a_transformer_may_be_frozen(write_recipe, digits, vit):
     assert names == {"embedding/kernel", "pooling/prototypes"}
 
 
-def test_kept_features_are_of_the_tokens(write_recipe, digits, tmp_path):
+def test_kept_features_are_of_the_tokens(write_recipe, digits, tmp_path, without_tracing):
     """SigLIP has the same weights for all of them, and gives another number of tokens."""
     preset = write_preset("SigLIP", tmp_path / "siglip")
     path = write_recipe(SECTIONS.format(digits=digits, preset=preset))

@@ -107,13 +107,9 @@ def check_stopped(folder, continues_from):
 def check_same(folder, whole):
     """Both runs have the same results, weights and files."""
     assert results(folder) == results(whole)
-    for ours, theirs in zip(
-        folder.learner().get_weights(), whole.learner().get_weights(), strict=True
-    ):
-        np.testing.assert_array_equal(ours, theirs)
-    assert sorted(file.name for file in folder.path.iterdir()) == sorted(
-        file.name for file in whole.path.iterdir()
-    )
+    np.testing.assert_equal(*(of.learner().get_weights() for of in (folder, whole)))
+    names, expected = ({file.name for file in of.path.iterdir()} for of in (folder, whole))
+    assert names == expected
 
 
 @pytest.mark.evidence
@@ -306,9 +302,8 @@ def test_a_run_starts_from_the_model_of_another(trained, tmp_path, capsys, monke
     best = first.metrics()["best_val_map_at_r"]
     assert second.metrics()["untrained"]["val_map_at_r"] == pytest.approx(best, abs=1e-6)
     assert second.recipe().initial_run == str(first.path)
-    ours, theirs = (folder.learner(compile=False).embedder for folder in (second, first))
-    for our, their in zip(ours.get_weights(), theirs.get_weights(), strict=True):
-        np.testing.assert_array_equal(our, their)
+    embedders = [folder.learner(compile=False).embedder for folder in (second, first)]
+    np.testing.assert_equal(*(embedder.get_weights() for embedder in embedders))
     for command in ("train", "check"):
         start = [command, *start[1:4], "--run", tmp_path / "third", "--embedding.dim", "4"]
         assert run(*start) == 1

@@ -44,10 +44,7 @@ def test_vectors_on_disk_give_the_same_answers(built, embeddings, kind, monkeypa
     monkeypatch.setattr(_folder, "available_memory", lambda: 1000)
     on_disk = Index(index.path)
     assert on_disk.mapped and not Index(index.path, mapped=False).mapped
-    for ours, theirs in zip(
-        on_disk.search(embeddings, 15), index.search(embeddings, 15), strict=True
-    ):
-        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_equal(on_disk.search(embeddings, 15), index.search(embeddings, 15))
     assert on_disk.paths([299, 3]) == ["/299.png", "/003.png"]
     assert on_disk.labels([3, 20]) == [None, "class 2"]
 
@@ -138,8 +135,6 @@ def test_what_cannot_be_built(folder, built, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             build_index(folder, tmp_path / "another", kind, rescore=rescore)
-    with pytest.raises(ValueError, match="have between 1 and 8, received 9"):
-        build_index(folder, tmp_path / "another", dim=9)
     assert not (tmp_path / "another" / "index.json").exists()
 
 

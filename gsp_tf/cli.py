@@ -36,10 +36,14 @@ def _run(arguments, interruption):
     import warnings
     from argparse import ArgumentError
 
+    from gsp_tf._console import command_line
     from gsp_tf._numbers import checked
     from gsp_tf._refusals import readable
     from gsp_tf.commands import COMMANDS
 
+    # An empty path is the working folder: a variable of the shell that is not set would name it.
+    if any(not word or word.startswith("--") and word.endswith("=") for word in arguments):
+        return _refuse(f"Words must not be empty, received {command_line(*arguments)}.")
     typed = next((argument for argument in arguments if argument in COMMANDS), None)
     parser, of_command = _parsers(typed)
     try:
@@ -67,7 +71,8 @@ def _run(arguments, interruption):
             return _refuse(reason(error))
         if not isinstance(error, (ValueError, OSError, ImportError)):
             raise
-        return _refuse(error)
+        is_of_system = isinstance(error, OSError) and error.strerror and error.filename
+        return _refuse(f"{error.filename}: {error.strerror}" if is_of_system else error)
     return interruption.code if code == 130 else code
 
 

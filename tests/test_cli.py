@@ -78,9 +78,11 @@ def test_answers_without_tensorflow():
         ["train", "--resume", "no/such/run"],
         ["index", "no/such/folder"],
         ["report", "no/such/run"],
+        ["train", ""],
+        ["rank", "embeddings", "--out="],
     ]
     codes, out, err = run_lightly(*commands)
-    assert codes == [0] * 8 + [1] * 17
+    assert codes == [0] * 8 + [1] * 19
     assert f"gsp-tf {__version__}" in out
     for line in (
         "A command is missing; gsp-tf --help lists them.",
@@ -92,10 +94,12 @@ def test_answers_without_tensorflow():
         "--run is not an option.",
         "--training.epochs must be an integer from 0 to 2,147,483,647, received many.",
         "Missing: --format.",
+        "Words must not be empty, received gsp-tf train ''.",
+        "Words must not be empty, received gsp-tf rank embeddings --out=.",
     ):
         assert f"gsp-tf: error: {line}" in err
     assert err.count("no/such/run is not a run folder: it has no recipe.yaml") == 7
-    assert len(err.splitlines()) == 18
+    assert len(err.splitlines()) == 20
 
 
 def test_commands_on_runs_embeddings_and_files_work_without_tensorflow(tmp_path):

@@ -184,9 +184,13 @@ def rank(
     elif dims:
         record = _rank_prefixes(images, dims, at, metric, sources)
     else:
+        from gsp_tf.evaluation import grouped_recall
+
+        if classes_per_group:  # before anything is printed, because it may refuse the number
+            grouped = grouped_recall(*images.searched[:2], classes_per_group, at, metric)
         record = _rank(images, at, by, metric, sources)
         if classes_per_group:
-            record["grouped_recall"] = _rank_groups(images, at, classes_per_group, metric)
+            record["grouped_recall"] = _print_groups(grouped, at, classes_per_group)
     if is_run and not rerank:
         out = out or Path(source) / "ranking.json"
     from gsp_tf.commands._rankings import write_metrics
@@ -272,12 +276,10 @@ def _rank(images, at, by, metric, sources):
     return record
 
 
-def _rank_groups(images, at, classes_per_group, metric):
+def _print_groups(found, at, classes_per_group):
     """Print grouped Recall@K in random groups of classes; what to write."""
-    from gsp_tf.evaluation import grouped_recall
     from gsp_tf.visual import percent
 
-    found = grouped_recall(*images.searched[:2], classes_per_group, at, metric)
     print(f"Among random groups of {classes_per_group} classes, in percent:")
     for k, estimate in zip(at, found.values(), strict=True):
         print(f"  grouped Recall@{k} {percent(*estimate)}")

@@ -433,6 +433,9 @@ def _opened(path, tokens):
 def _table(whose, paths, labels, embeddings, columns, folder="", first=0):
     """A table of a source, which may lack paths or labels, from row `first`."""
     count = len(embeddings)
+    own = {"path": "paths", "label": "labels", "embedding": "embeddings"}
+    for name in own.keys() & columns.keys():
+        raise ValueError(f"{whose} must have {own[name]}; received the column {name}.")
     for name, values in (("paths", paths), ("labels", labels), *columns.items()):
         shape = (count,) if values is None else getattr(values, "shape", (len(values),))
         if shape != (count,):

@@ -310,8 +310,11 @@ def test_lists_are_neither_paths_nor_labels(tmp_path, name):
 
 
 def test_columns_in_memory_have_one_value_per_embedding():
+    """None of them is called as the paths, labels or embeddings, which a table has itself."""
     with pytest.raises(ValueError, match=r"one value of year per embedding; received year \(2,\)"):
         Embeddings.from_arrays(np.eye(3), columns={"year": [2020, 2021]})
+    with pytest.raises(ValueError, match="must have labels; received the column label"):
+        Embeddings.from_arrays(np.eye(3), columns={"label": ["a", "b", "c"]})
 
 
 def that_has_a_column_twice(path):

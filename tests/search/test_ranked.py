@@ -237,7 +237,8 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
         ((arrays, "--at", 0), "--at must be an integer from 1"),
     ):
         assert run_command("rank", *arguments) == 1
-        assert message in capsys.readouterr().err
+        printed = capsys.readouterr()
+        assert message in printed.err and not printed.out
     for arguments, message in (
         ((arrays, 1e-9), "received 1e-09"),
         ((arrays, 0.1, "--gallery", folder), "and of other classes are needed"),

@@ -212,6 +212,8 @@ class Index:
         if not len(self):
             raise ValueError(f"The index {self.path} is empty.")
         available, less = len(self) - excluded, f" without {excluded} excluded" if excluded else ""
+        if not available:
+            raise ValueError(f"Conditions and exclusions leave no image in {self.path}.")
         if not 1 <= operator.index(k) <= available:
             raise ValueError(
                 f"k must be between 1 and {available}, the images in {self.path}{less}; received "

@@ -66,7 +66,8 @@ class Comparison:
     Raises:
         FileNotFoundError: if a folder is not a run folder.
         ValueError: if there is no run, a run has no results yet, a run is given twice, or two
-            results of a column have different test classes. With `skip`, only if no run is left.
+            results of a column have different test classes or numbers of test images. With `skip`,
+            only if no run is left.
 
     Example:
         >>> Comparison([])
@@ -129,7 +130,7 @@ class Comparison:
             self.skipped.append(str(error))
 
     def _comparable(self, runs):
-        """The runs, without those with other test classes or a repeated seed."""
+        """The runs, without those with other test images or a repeated seed."""
         test_classes, seeds = {}, set()
         for run in runs:
             first = test_classes.setdefault(run.dataset, run)
@@ -138,6 +139,12 @@ class Comparison:
                 self._refuse(
                     f"{run.path} and {first.path} have different test classes, so that one column "
                     f"({run.dataset}) cannot hold both."
+                )
+            elif first.num_images != run.num_images:
+                self._refuse(
+                    f"{run.path} and {first.path} have different test images ({run.num_images:,} "
+                    f"and {first.num_images:,}), so that one column ({run.dataset}) cannot hold "
+                    "both."
                 )
             elif key in seeds:
                 self._refuse(
@@ -220,6 +227,7 @@ class _Result:
             raise ValueError(f"{self.path} has no final results yet: its status is {status!r}.")
         self.dataset, self.path_of_data = _names_of_data(recipe.data)
         self.test_classes = metrics.get("test_classes")
+        self.num_images = sum(self._result.get(f"num_{name}", 0) for name in ("queries", "skipped"))
 
     def metrics(self):
         """Names of the metrics to show, with their names in the papers."""

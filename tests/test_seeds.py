@@ -32,7 +32,8 @@ SEEDED = {
     "PartialFC": lambda s: losses.PartialFC(losses.ArcFaceLoss(4), 0.5, seed=s),
     "ProxySynthesis": lambda s: losses.ProxySynthesis(losses.ProxyNCALoss(4), seed=s),
     "SimilarityMixup": lambda s: losses.SimilarityMixup(losses.ContrastiveLoss(), seed=s),
-    "TripletLoss": lambda s: losses.TripletLoss(triplets_per_anchor=1, seed=s),
+    "TripletLoss": lambda s: losses.TripletLoss(seed=s),
+    "TripletLoss that draws": lambda s: losses.TripletLoss(triplets_per_anchor=1, seed=s),
     "project": lambda s: visual.project(VECTORS, seed=s),
 }
 

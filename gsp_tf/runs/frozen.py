@@ -15,7 +15,7 @@ from gsp_tf.data import ImageSet, class_by_class
 from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
 from gsp_tf.recipe import Recipe
 from gsp_tf.runs._baselines import GAINS, frozen_name, stop_note, untrained_note
-from gsp_tf.runs._evaluation import embed_splits, intervals, test_digest
+from gsp_tf.runs._evaluation import embed_splits, intervals
 from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._inputs import FeatureInputs, ImageInputs, evaluation_inputs
 from gsp_tf.runs.data import Splits, load_splits
@@ -182,7 +182,7 @@ def kept_baselines(run) -> dict[str, RankingMetrics]:
     # The rungs of a ladder share the files, and have the same network, images and these fields.
     seen = recipe.data.image_size, recipe.data.resize, recipe.evaluation.recall_at
     try:
-        of = f"{seen} {test_digest(run.splits)}"
+        of = f"{seen} {run.test_images}"
         found = {"frozen": _kept(folder.frozen_path, of, labels, network.metrics)}
         if recipe.data.classes_per_batch:  # otherwise training knows no classes
             of += run.splits.digest("train")

@@ -22,7 +22,6 @@ from gsp_tf.runs._evaluation import (
     embed_test_images,
     kept_embeddings,
     metrics_by_dim,
-    test_digest,
     test_metrics,
 )
 from gsp_tf.runs._facts import data_facts, facts_table, recipe_facts
@@ -54,6 +53,7 @@ class Run:
         folder: `RunFolder`, the files of the run.
         recipe: the recipe.
         splits: `Splits`, loaded on first use. Set this attribute to share the images between runs.
+        test_images: digest of the images that are evaluated, 16 characters.
         learner: the best `MetricLearner`, not compiled, loaded on first use.
 
     Raises:
@@ -82,6 +82,11 @@ class Run:
     @functools.cached_property
     def splits(self) -> Splits:
         return load_splits(self.recipe)
+
+    @functools.cached_property
+    def test_images(self) -> str:
+        """A short text that changes with any image that is evaluated."""
+        return self.splits.digest("test", "gallery")
 
     @property
     def folds(self) -> list[Splits]:
@@ -225,7 +230,7 @@ class Run:
             sets = {name: getattr(self.splits, name) for name in ("train", "validation", "test")}
             num_classes = {name: len(images.class_names) for name, images in sets.items()}
             entries = {"num_classes": num_classes, "test": metrics, "test_intervals": intervals}
-            entries["test_images"] = test_digest(self.splits)
+            entries["test_images"] = self.test_images
             entries |= gain_entries(ranking, baselines, list(intervals or metrics))
             wrapper = self.recipe.loss_wrapper
             if wrapper is not None and wrapper.name == "matryoshka":

@@ -506,7 +506,8 @@ def _figures(study, fields, objective):
     optuna = _import_optuna()
     plots, name = optuna.visualization.matplotlib, display_name(objective.removeprefix("val_"))
     with warnings.catch_warnings(), matplotlib.rc_context():
-        warnings.simplefilter("ignore")  # that the plots are experimental, or show one trial
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        warnings.filterwarnings("ignore", "Attempting to set identical")  # limits, of one trial
         drawn = [
             plots.plot_optimization_history(study, target_name=name),
             plots.plot_intermediate_values(study),

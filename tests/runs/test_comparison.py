@@ -132,16 +132,16 @@ def test_what_cannot_be_compared_is_refused_or_skipped_if_asked(run, tmp_path):
         damaged.path: "is damaged",
         run("GSP", 0.3): "a second run of 'GSP' on CUB with seed 0",
         run("GAP", 0.3, classes="y"): "different test classes",
-        (fewer := run("GAP", 0.3)): r"different test images \(80 and 100\), so that",
+        (fewer := run("GAP", 0.3)): "different test images (80 and 100), so that",
     }
     metrics = RunFolder(fewer).metrics()["test"]
     RunFolder(fewer).update_metrics(test=metrics | {"num_queries": 77})
     for path, reason in reasons.items():
-        with pytest.raises((ValueError, FileNotFoundError), match=reason):
+        with pytest.raises((ValueError, FileNotFoundError), match=re.escape(reason)):
             Comparison([first, path])
     comparison = Comparison([first, *reasons], skip=True)
     assert comparison.markdown() == Comparison([first]).markdown()
     pairs = zip(reasons.values(), comparison.skipped, strict=True)
-    assert all(re.search(reason, text) for reason, text in pairs)
+    assert all(reason in text for reason, text in pairs)
     with pytest.raises(ValueError, match="received none.\n  .*has no recipe.yaml"):
         Comparison([tmp_path], skip=True)

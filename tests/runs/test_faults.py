@@ -103,7 +103,8 @@ def test_a_full_disk_is_told_with_what_is_kept(run, without_tracing, monkeypatch
             code, said, folder = run(*([] if full_at > 1 else SHORT), resume=full_at > 1)
         told = said.strip().splitlines()[-1]
         assert code == 1
-        assert told.startswith(f"gsp-tf: error: {folder.checkpoint_path} cannot be written: ")
+        error = f"{folder.checkpoint_path} cannot be written: it would"
+        assert told.startswith(f"gsp-tf: error: {error}")
         assert told.endswith(f"{kept} gsp-tf train --resume {folder.path}")
         assert folder.metrics()["status"] == "failed"
         assert epoch_of(folder.checkpoint_path) == full_at - 1

@@ -11,15 +11,25 @@ def folder(tmp_path):
     return tmp_path / "in"
 
 
-def test_the_first_folder_below_is_the_label_and_what_is_left_out_is_told(folder):
-    left_out = rf"left out of {folder}:\n  1 file of other kinds: 1 .txt .*\n  1 hidden .*: .hidden"
-    with pytest.warns(UserWarning, match=left_out):
-        listed = list_images([folder])
+def test_the_first_folder_below_is_the_label(folder):
+    listed = list_images([folder])
     assert [(path[len(str(folder)) + 1 :], label) for path, label in listed] == [
         ("0.png", None),
         ("a/3.png", "a"),
         ("b/1.jpg", "b"),
         ("b/x/2.PNG", "b"),
+    ]
+
+
+def test_what_is_left_out_is_told(folder, locked_folder):
+    (folder / "b" / "IMG.CR3").touch()
+    (folder / "b" / "locked").mkdir()
+    with pytest.warns(UserWarning, match=f"left out of {folder}") as caught:
+        assert len(list_images([folder])) == 4
+    assert str(caught[0].message).splitlines()[1:] == [
+        "  2 files of other kinds: 1 .CR3 (b/IMG.CR3), 1 .txt (a/notes.txt)",
+        "  1 hidden or system folder: .hidden",
+        "  1 folder that may not be read: b/locked (Permission denied)",
     ]
 
 

@@ -135,6 +135,8 @@ def test_what_cannot_be_built(folder, built, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             build_index(folder, tmp_path / "another", kind, rescore=rescore)
+    with pytest.raises(ValueError, match="have between 1 and 8, received 9"):
+        build_index(folder, tmp_path / "another", dim=9)
     assert not (tmp_path / "another" / "index.json").exists()
 
 

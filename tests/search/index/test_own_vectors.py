@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from embedded import write_embeddings
 
-from gsp_tf.search import Index, build_index, calibrate, search_many
+from gsp_tf.search import Index, build_index, calibrate, search, search_many
 
 COUNT = 300
 LABELS = [f"class {row % 3}" for row in range(COUNT)]
@@ -150,6 +150,8 @@ def test_vectors_with_and_without_a_model(prepared_run, images, own, vectors, tm
     ):
         code, _, errors = command("search", *arguments)
         assert code == 1 and re.search(message, errors.replace("\n", " ")), errors
+    with pytest.raises(ValueError, match="has no model to embed"):
+        search(own, query)
     with pytest.raises(ValueError, match="is an index already"):
         search_many(own, [tmp_path / "q.npy"], tmp_path / "x.csv", of_model)
 

@@ -1,5 +1,6 @@
 """One table of many runs, in the form of the papers' tables."""
 
+import os
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
@@ -266,11 +267,12 @@ class _Result:
 def _name_datasets(runs):
     """Add paths to data sets with the same name, and protocols if there are several."""
     several = len({run.protocol for run in runs}) > 1
-    paths = defaultdict(set)
+    paths = defaultdict(dict)  # a folder has one name, however a recipe gives its path
     for run in runs:
-        paths[run.dataset].add(run.path_of_data)
+        paths[run.dataset].setdefault(os.path.abspath(run.path_of_data), run.path_of_data)
     for run in runs:
-        name = run.dataset if len(paths[run.dataset]) == 1 else run.path_of_data
+        same = paths[run.dataset]
+        name = run.dataset if len(same) == 1 else same[os.path.abspath(run.path_of_data)]
         run.dataset = name + (f", {run.protocol}" if several else "")
 
 

@@ -200,7 +200,7 @@ class TuningSpace:
             values: values by the full name of the field.
 
         Raises:
-            ValueError: if the recipe does not take them.
+            ValueError: if the recipe does not take them, or has no epochs by which to judge them.
         """
         present, given = recipe_values(base), dict(values)
         for field in _MAPPINGS:
@@ -208,7 +208,13 @@ class TuningSpace:
             if names:
                 entries = {name.removeprefix(f"{field}."): given.pop(name) for name in names}
                 given[field] = _entries(present, field) | entries
-        return compose([], nested(given), under=present)
+        found = compose([], nested(given), under=present)
+        if not found.training.epochs:
+            raise ValueError(
+                "training.epochs must be 1 or more in a search, which judges trials by their "
+                "epochs; received 0."
+            )
+        return found
 
     def fitted(self, base: Recipe) -> Self:
         """The same search for a recipe: whole numbers become fractions where it has fractions.

@@ -55,7 +55,6 @@ _TRIALS, _SHOWN = 20, 10
 _FEWEST_FOR_IMPORTANCE = 10
 _SECONDS = 60  # that SQLite waits for another process
 _STATES = {"FAIL": "failed", "WAITING": "running"}
-_AN_EPOCH = "1 or more in a search, which judges trials by their epochs"
 _TRIALS_BEFORE_PRUNING = 5
 _MOST_FAILURES = 3  # before any trial has succeeded
 _OF_BATCHES = (
@@ -151,8 +150,6 @@ class Tuning:
             )
         space = search if isinstance(search, TuningSpace) else TuningSpace(search or {})
         self.space = space.fitted(self.recipe)
-        if not self.recipe.training.epochs and "training.epochs" not in self.space.names:
-            raise ValueError(f"training.epochs must be {_AN_EPOCH}, received 0.")
         self.objective = objective or self.recipe.monitor
         if not self.objective.startswith("val_"):
             raise ValueError(
@@ -347,8 +344,6 @@ class Tuning:
     def _trained(self, study, trial, values):
         folder = RunFolder(study.place(trial.number))
         recipe = self.space.recipe(self.recipe, values)
-        if not recipe.training.epochs:
-            raise ValueError(f"training.epochs must be {_AN_EPOCH}, received 0")
         recipe = dataclasses.replace(recipe, name=f"{recipe.name}, trial {trial.number}")
         run = Run(folder.path, None if folder.recipe_path.exists() else recipe)
         batches = {name: getattr(self.recipe.data, name) for name in _OF_BATCHES}

@@ -58,6 +58,17 @@ def test_methods_by_data_sets(run):
     ]
 
 
+def test_a_folder_is_one_column_however_its_path_is_given(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paths = [run("GSP", 0.2, path="x/CUB"), run("GSP", 0.3, seed=1, path=str(tmp_path / "x/CUB"))]
+    assert [column.dataset for column in Comparison(paths).columns] == ["CUB", "CUB"]
+    elsewhere = run("GSP", 0.3, seed=1, path="y/CUB")
+    assert {column.dataset for column in Comparison([paths[0], elsewhere]).columns} == {
+        "x/CUB",
+        "y/CUB",
+    }
+
+
 def test_ensembles_with_and_without_deviation(run):
     paths = [run("C2", 0.2, "mlrc", std=0.01), run("MS", 0.25, "mlrc")]
     assert Comparison(paths).markdown().splitlines() == [

@@ -17,7 +17,6 @@ _LOADING = (
     "channels",
     "skip_unreadable",
     "min_images_per_class",
-    "cache",
     "collage",
     "unlabelled",
 )
@@ -77,14 +76,15 @@ def train(
         recipe, path, images = _recipe_of(recipes, run, skip_unreadable, deterministic, fields)
         from gsp_tf.runs import Ladder, climbs, ladder_recipes, load_splits, open_run
 
-        if images is not None and climbs(recipe):
+        of_photographs = _photographs(recipes) is not None
+        if of_photographs and climbs(recipe):
             rungs = ladder_recipes(recipe, given_values(recipes[1:], fields))
             splits = load_splits(recipe, images)
             trained = Ladder.at(path, rungs, splits, or_beside=run is None).climb(minutes)
         else:
             _refuse_minutes(minutes, recipe.name)
             trained = open_run(run or _free(path, "train"), recipe)
-            if images is not None:
+            if of_photographs and not recipe.protocol.is_ensemble:
                 trained.splits = load_splits(recipe, images)
                 if trained.splits.unlabelled is not None:
                     print(f"{len(trained.splits.unlabelled):,} images without a class also train.")
@@ -126,6 +126,8 @@ def adapt(
         )
     if head == "gsp":
         fields = {**fields, "pooling": {"name": "gsp", **fields.get("pooling", {})}}
+    once = {"cache": None, **fields.get("data", {})}  # reads each photograph once
+    fields = {**fields, "data": once}
     recipe, photographs, images = _fitting(compose([], fields), folder, [], fields)
     if "name" not in fields:
         recipe = replace(recipe, name=f"{recipe.name}-{head}")
@@ -247,9 +249,8 @@ def demo(*, runs: str = "runs", epochs: Count | None = None, data: str | None = 
 
 def _recipe_of(recipes, run, skip_unreadable=False, deterministic=False, fields=None, place="runs"):
     """The recipe, the path of its folder by name, and its images if they are loaded already."""
-    files, folder, fields = list(recipes), None, dict(fields or {})
-    if files and (Path(files[0]).is_dir() or Path(files[0]).suffix.lower() == ".csv"):
-        folder = files.pop(0)
+    folder, fields = _photographs(recipes), dict(fields or {})
+    files = [*recipes] if folder is None else [*recipes[1:]]
     if skip_unreadable:
         fields["data"] = {**fields.get("data", {}), "skip_unreadable": True}
     if deterministic:
@@ -267,10 +268,16 @@ def _recipe_of(recipes, run, skip_unreadable=False, deterministic=False, fields=
     return recipe, run or f"{place}/{name}", images
 
 
+def _photographs(recipes):
+    """The folder or .csv file of photographs that comes first; `None` without one."""
+    is_first = recipes and (Path(recipes[0]).is_dir() or Path(recipes[0]).suffix.lower() == ".csv")
+    return recipes[0] if is_first else None
+
+
 def _fitting(recipe, folder, files, fields):
     """The recipe chosen for a folder, under the given fields, its photographs, and those to use.
 
-    The last are `None` if the recipe loads them in another way.
+    The last are `None` if the recipe loads them in another way: then they are not loaded yet.
     """
     from gsp_tf.runs import choose_recipe, load_images
 

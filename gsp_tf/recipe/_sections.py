@@ -186,7 +186,8 @@ class DataRecipe(Section, path="data"):
             central square of image_size; null takes the whole central square.
         cache: folder for decoded copies of the images, so that no epoch decodes the files again.
             Their shorter side is resize (about 0.3 MB per image at 256), or else as large as the
-            smallest crop needs: image_size over the root of min_crop_area. null makes none.
+            smallest crop needs: image_size over the root of min_crop_area, and at least twice
+            image_size. null makes none.
         feature_cache: folder for the features that the frozen part of the network
             (backbone.frozen_to) gives for each image, in float16. They are computed once; training
             and evaluation run from them, without the images. The view is the fixed central square,

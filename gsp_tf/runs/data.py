@@ -18,6 +18,8 @@ _OF_LOADERS = (
     *("path", "channels", "skip_unreadable", "min_images_per_class"),
     *("download", "unlabelled"),
 )
+_CROP = 0.25
+"""Share of an image that a reduced copy at least has enough pixels for, as a crop."""
 
 
 def _division(name):
@@ -30,7 +32,10 @@ def _division(name):
 
 
 def load_images(recipe: DataRecipe) -> ImageSet | dict[str, ImageSet]:
-    """All images of a recipe, before they are split, or a dict of the splits that the data list."""
+    """All images of a recipe, before they are split, or a dict of the splits that the data list.
+
+    They are the files themselves, also with `data.cache`.
+    """
     loader = named("data", recipe.name)
     takes = inspect.signature(loader).parameters
     if "path" in takes and recipe.path is None:
@@ -49,17 +54,22 @@ def load_images(recipe: DataRecipe) -> ImageSet | dict[str, ImageSet]:
     if "grid" in takes:
         arguments |= {"label": recipe.collage.label, "grid": recipe.collage.grid or 2}
     loaded = loader(**arguments)
-    if recipe.cache is not None:
-        loaded = _reduce(loaded, recipe)
     is_undivided = isinstance(loaded, dict) and "all" in loaded
     return loaded["all"] if is_undivided else loaded
 
 
-def _reduce(loaded, recipe):
-    """The same images, or dict of sets, read from reduced copies; no crop has to enlarge them."""
+def _read_images(recipe, loaded=None):
+    """The images of a recipe, or those that are loaded, from reduced copies with `data.cache`.
+
+    No crop has to enlarge a copy. All rungs of a ladder, with crops or without, share copies.
+    """
+    loaded = load_images(recipe) if loaded is None else loaded
+    if recipe.cache is None:
+        return loaded
     if isinstance(loaded, dict):
-        return {name: _reduce(images, recipe) for name, images in loaded.items()}
-    side = recipe.resize or math.ceil(recipe.image_size / math.sqrt(recipe.min_crop_area))
+        return {name: _read_images(recipe, images) for name, images in loaded.items()}
+    smallest = min(recipe.min_crop_area, _CROP)
+    side = recipe.resize or math.ceil(recipe.image_size / math.sqrt(smallest))
     return data.reduce_images(loaded, recipe.cache, side)
 
 
@@ -71,7 +81,7 @@ def _load_unlabelled_images(recipe):
     images = data.load_unlabelled(
         recipe.unlabelled, recipe.channels, recipe.skip_unreadable, recipe.path if is_own else None
     )
-    return images if recipe.cache is None else _reduce(images, recipe)
+    return _read_images(recipe, images)
 
 
 def training_view(recipe):
@@ -172,7 +182,7 @@ def load_splits(recipe: Recipe, images: ImageSet | None = None, download: bool =
 
     Args:
         recipe: The recipe; with protocol mlrc it must name its fold.
-        images: Images of all classes, if they are loaded already.
+        images: Result of `load_images`, if they are loaded already.
         download: Whether to download missing data where the recipe says so.
 
     Raises:
@@ -200,13 +210,13 @@ def _plain_splits(recipe, images):
     if trainer == "classification":
         return _classification_splits(recipe, images)
     if protocol.name != "fractions":
-        return _protocol_splits(protocol, *_halves(protocol, recipe))
+        return _protocol_splits(protocol, *_halves(protocol, recipe, images))
     if _division(recipe.name) == "halves":
         raise ValueError(
             f"data.name={recipe.name} has official halves of its classes: choose "
             "protocol.name=mlrc, conventional, ablation or tuning; received fractions."
         )
-    images = load_images(recipe) if images is None else images
+    images = _read_images(recipe, images)
     if isinstance(images, dict):
         return _listed_splits(recipe, images)
     if recipe.collage.grid:
@@ -235,7 +245,7 @@ def _in_two_views(splits, recipe):
 
 def _classification_splits(recipe, images):
     """Images of the same classes that train, choose the model and test."""
-    images = load_images(recipe) if images is None else images
+    images = _read_images(recipe, images)
     if isinstance(images, dict):
         raise ValueError(
             f"trainer=classification divides the images of each class by data.split_fractions, and "
@@ -325,7 +335,7 @@ def _listed_splits(recipe, sets):
     return Splits(sets["train"], sets["validation"], *_test_half(sets))
 
 
-def _halves(protocol, recipe):
+def _halves(protocol, recipe, images=None):
     """Training half, test half, and gallery or `None`."""
     if _division(recipe.name) == "splits":
         raise ValueError(
@@ -337,7 +347,7 @@ def _halves(protocol, recipe):
             "data.collage divides the classes itself, with protocol.name=fractions; received "
             f"protocol.name={protocol.name}."
         )
-    images = load_images(recipe)
+    images = _read_images(recipe, images)
     if not isinstance(images, dict):
         train, test = data.halve_classes(len(images.class_names))
         return images.subset(train), images.subset(test), None

@@ -173,7 +173,7 @@ class Ladder:
 
     def _train(self, name, best, limit, changes):
         """Train a rung from the best one below it, or continue it, and evaluate it."""
-        rung = self._run(name)
+        rung = self._run(self._folder(name).path)
         folder = rung.folder
         if best is not None and not folder.metrics():
             rung.recipe = replace(rung.recipe, initial_run=str(best.path))
@@ -189,8 +189,8 @@ class Ladder:
     def _folder(self, name):
         return RunFolder(self.path / RUNGS / name)
 
-    def _run(self, name):
-        rung = Run(self._folder(name).path)
+    def _run(self, path):
+        rung = Run(path)
         if self._splits is not None:
             rung.splits = self._splits
         for kept in ("frozen", "head"):  # the same for all rungs
@@ -248,7 +248,7 @@ class Ladder:
 
     def show(self) -> None:
         """Print the rungs as a table and what training added, and write the page of the best."""
-        run = Run(self.path)
+        run = self._run(self.path)
         Console().print(self._table(run.recipe))
         metrics = run.folder.metrics()
         for note in ending_notes(run.recipe, metrics):

@@ -10,7 +10,15 @@ from PIL import Image
 from gsp_tf import backbones
 from gsp_tf.data import load_folder
 from gsp_tf.recipe import BackboneRecipe
-from gsp_tf.runs import Run, RunFolder, choices, choices_text, choose_recipe, load_images
+from gsp_tf.runs import (
+    Run,
+    RunFolder,
+    choices,
+    choices_text,
+    choose_recipe,
+    load_images,
+    load_splits,
+)
 
 
 @pytest.fixture
@@ -65,8 +73,10 @@ def test_large_photographs_are_decoded_once_as_large_as_the_smallest_crop_needs(
     recipe = choose_recipe(folder)
     assert (recipe.data.image_size, recipe.data.min_crop_area) == (64, 0.25)
     assert recipe.data.cache == "runs/images"
-    images = load_images(recipe.data)
-    assert images.image(0).shape == (128, 171, 3)  # a crop of a quarter of the square has side 64
+    for of in recipe, replace(recipe, data=replace(recipe.data, min_crop_area=1.0)):
+        for images in None, load_images(of.data):
+            image = load_splits(of, images).train.image(0)
+            assert image.shape == (128, 171, 3)  # a crop of a quarter of the square has side 64
     assert "decoded once, to reduced copies in runs/images" in choices_text(
         recipe, load_folder(folder)
     )

@@ -9,7 +9,7 @@ from digit_runs import run_command
 from PIL import Image
 
 from gsp_tf import backbones
-from gsp_tf.runs import Ladder, Run, RunFolder, choose_recipe, ladder_recipes
+from gsp_tf.runs import Ensemble, Ladder, Run, RunFolder, choices, choose_recipe, ladder_recipes
 from gsp_tf.runs.frozen import _whitening, whitening_weights
 
 SMALL = ["--backbone.name", "two_blocks", "--data.image_size", "32"]
@@ -105,6 +105,36 @@ def test_a_ladder_that_was_stopped_continues_and_each_rung_starts_as_the_best_be
     assert beside.path.name == "my_images-0-2"
     with pytest.raises(FileNotFoundError, match="not a ladder"):
         Ladder("my_images")
+
+
+@pytest.mark.parametrize("options", [[], ["--data.skip_unreadable", "false"]])
+def test_photographs_that_are_read_in_another_way_climb_and_the_rungs_share_copies(
+    photographs, monkeypatch, capsys, without_pages, without_tracing, options
+):
+    monkeypatch.setattr(choices, "_LARGE", 0)
+    assert run_command("train", "my_images", *SHORT, "--minutes", "0", *options) == 0
+    printed = capsys.readouterr().out
+    assert "to reduced copies in runs/images" in printed and "trained head (kept)" in printed
+    assert rung("head").metrics()["epochs"] == 1
+    assert rung("network").recipe().data.cache == "runs/images"
+    folders = [rung(name) for name in ("head", "block", "network")]
+    found = {Run(of.path).test_images for of in (*folders, RunFolder("runs/my_images-0"))}
+    assert found == {rung("head").metrics()["test_images"]}
+    copies = [np.load(path).shape for path in photographs.glob("runs/images/*/*.npy")]
+    assert copies == [(32, 32, 3)] * 40
+    assert run_command("adapt", "my_images", *SHORT) == 0  # reads each photograph once
+    assert RunFolder("runs/my_images-linear-0").recipe().data.cache is None
+
+
+def test_a_folder_trains_the_models_of_a_protocol(photographs, monkeypatch):
+    trained = []
+    monkeypatch.setattr(Ensemble, "train", lambda run: trained.extend(run.folds))
+    monkeypatch.setattr(Ensemble, "show", lambda run: None)
+    protocol = ["--protocol.name", "mlrc", "--protocol.num_folds", "2"]
+    assert run_command("train", "my_images", *SMALL, *protocol) == 0
+    assert [sorted(of.train.class_names + of.validation.class_names) for of in trained] == [
+        [f"class {number}" for number in range(5)]
+    ] * 2
 
 
 def test_a_manifest_climbs_with_the_splits_that_it_lists(

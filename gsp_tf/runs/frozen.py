@@ -175,6 +175,8 @@ def _linear_head(features, labels):
 def kept_baselines(run) -> dict[str, RankingMetrics]:
     """The metrics that a run is compared with, computed once; none for random weights."""
     recipe, folder = run.recipe, run.folder
+    if recipe.initial_run is not None and frozen_name(recipe) == "frozen network":  # a rung
+        recipe = replace(recipe, initial_run=None)
     is_random = recipe.backbone.weights is None and recipe.initial_run is None
     if is_random or not recipe.training.epochs or recipe.trainer == "classification":
         return {}

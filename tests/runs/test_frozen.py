@@ -189,6 +189,18 @@ def test_an_evaluation_of_other_images_compares_on_these_images(hurt, tmp_path, 
     assert metrics["head"]["map_at_r"] < before["head"]["map_at_r"] - 0.1
 
 
+def test_a_rung_is_compared_with_the_network_and_not_with_the_rung_below(hurt, tmp_path):
+    rungs = [shutil.copytree(hurt[0], tmp_path / "rungs" / name) for name in ("head", "network")]
+    below, rung = map(RunFolder, rungs)
+    rung.write_recipe(replace(rung.recipe(), initial_run=str(below.path)))
+    for folder in below, rung:
+        folder.frozen_path.unlink()
+        folder.head_path.unlink()
+        Run(folder.path).evaluate()
+    for entry in ("frozen", "head"):
+        assert rung.metrics()[entry] == pytest.approx(below.metrics()[entry])
+
+
 def test_an_evaluation_without_its_start_keeps_no_gain_of_another(hurt, tmp_path):
     folder = RunFolder(shutil.copytree(hurt[0], tmp_path / "run"))
     weights = {"weights": str(tmp_path / "gone.h5")}

@@ -14,6 +14,7 @@ from gsp_tf._files import locked
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ensemble_metrics
 from gsp_tf.recipe import Recipe
+from gsp_tf.runs._evaluation import kept_embeddings
 from gsp_tf.runs._report import print_results
 from gsp_tf.runs.comparison import Comparison
 from gsp_tf.runs.data import Splits, load_folds
@@ -193,7 +194,7 @@ class Ensemble(Run):
                         f"{folder.path} is not trained to its end; continue with "
                         f"{command_line('train', '--resume', self.folder.path)}"
                     )
-                if "test" not in folder.metrics():
+                if kept_embeddings(model) is None:
                     model.evaluate()
             embedded = [[model.test_embeddings() for model in repeats] for repeats in models]
             first = embedded[0][0]

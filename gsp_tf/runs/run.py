@@ -269,10 +269,11 @@ class Run:
 
     def show(self):
         """Print the results of the run and write its page."""
+        page = self.report()
         print_results([self.folder])
         metrics = self.folder.metrics()
         _print_weights(metrics.get("pooling_weights"))
-        print(f"Report: {self.report()}")
+        print(f"Report: {page}")
         gain = gain_text(self.recipe, metrics)
         if gain is not None:
             print(gain)
@@ -282,8 +283,9 @@ class Run:
 def report_runs(runs: Sequence[Run], path: PathLike, title: str) -> Path:
     """Write one page about runs with the same test images.
 
-    The embeddings are those of the evaluation; a run without them is embedded. Only the images that
-    the page shows are read. With a gallery, the pictures show the gallery.
+    The embeddings are those of the evaluation. A run that is not evaluated yet is embedded, and one
+    whose images have changed since is evaluated again. Otherwise only the images that the page
+    shows are read. With a gallery, the pictures show the gallery.
 
     Args:
         runs: the runs.
@@ -304,6 +306,9 @@ def report_runs(runs: Sequence[Run], path: PathLike, title: str) -> Path:
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     check_same_images([run.recipe for run in runs])
+    for run in runs:
+        if "test" in run.folder.metrics() and kept_embeddings(run) is None:
+            run.evaluate()
     images = SeenImages(runs[0].recipe, runs[0].splits.searched)
     summaries = [summary_of(run.recipe, run.folder, run.test_embeddings(), images) for run in runs]
     return write_report(Path(path), title, summaries)

@@ -1,10 +1,12 @@
 import itertools
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from digit_runs import eagerly
 from digit_runs import run_command as run
+from PIL import Image
 
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.recipe import load_recipe
@@ -107,6 +109,19 @@ def test_evaluated_again_and_reported(folder, tmp_path, capsys, monkeypatch):
     output = capsys.readouterr().out
     assert "16D P@1" in output and "8D MAP@R" in output and str(tmp_path) in output
     assert f"{100 * before['map_at_r']:.2f} ±" in (tmp_path / "tables" / "table.md").read_text()
+
+
+def test_of_changed_images_each_model_is_evaluated_again(folder, tmp_path, without_tracing):
+    folder = RunFolder(shutil.copytree(folder.path, tmp_path / "mlrc"))
+    images = shutil.copytree(folder.recipe().data.path, tmp_path / "images")
+    recipe = folder.recipe()
+    folder.write_recipe(replace(recipe, data=replace(recipe.data, path=str(images))))
+    rng = np.random.default_rng(0)
+    for path in Ensemble(folder.path).folds[0].test.paths:
+        Image.fromarray(rng.integers(0, 256, (20, 20), "uint8")).save(path)
+    mean = Ensemble(folder.path).evaluate()["separated"]["mean"]["map_at_r"]
+    alone = [model.metrics()["test"]["map_at_r"] for fold in models_of(folder) for model in fold]
+    assert mean == pytest.approx(np.mean(alone), abs=1e-6)
 
 
 def is_trained(folder):

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 from digit_runs import run_command
 from embedded import edit_recipe
+from PIL import Image
 
-from gsp_tf.evaluation import class_wise_map, clustering_metrics
+from gsp_tf.evaluation import class_wise_map, clustering_metrics, retrieval_metrics
 from gsp_tf.recipe import CanvasRecipe, DataRecipe, ProtocolRecipe, Recipe, load_recipe
 from gsp_tf.runs import Comparison, Run, RunFolder, _evaluation, _training, load_splits, place_maps
 from gsp_tf.runs._report import check_same_images
@@ -149,6 +150,22 @@ def test_embeddings_of_images_in_another_order_are_computed_again(copied, tmp_pa
     after = Run(copied.path).test_embeddings()
     np.testing.assert_array_equal(after.query_labels, before.query_labels)
     np.testing.assert_allclose(after.queries[last], before.queries[0], atol=1e-6)
+
+
+def test_a_report_of_changed_images_shows_their_numbers(copied, tmp_path):
+    recipe, before = copied.recipe(), copied.metrics()["test"]
+    images = shutil.copytree(recipe.data.path, tmp_path / "images")
+    copied.write_recipe(replace(recipe, data=replace(recipe.data, path=str(images))))
+    rng = np.random.default_rng(0)
+    for path in Run(copied.path).splits.test.paths:
+        Image.fromarray(rng.integers(0, 256, (20, 20), "uint8")).save(path)
+    Run(copied.path).show()
+    found = copied.metrics()["test"]
+    assert found["map_at_r"] < before["map_at_r"] - 0.1
+    queries, labels, *_ = _evaluation.embed_test_images(Run(copied.path))
+    expected = retrieval_metrics(queries, labels)["map_at_r"]
+    assert found["map_at_r"] == pytest.approx(expected, abs=1e-6)
+    assert f"{100 * expected:.2f}" in copied.report_path.read_text("utf-8")
 
 
 def test_one_report_is_about_the_same_test_images():

@@ -69,7 +69,10 @@ def _rerank_test_images(run, methods, tokens, at, out, **options):
     opened, every, at = open_run(run), RERANKINGS, sorted(set(at)) or _AT
     is_one = "all" in methods and isinstance(opened, Run)
     if is_one and not has_local_features(opened.learner.embedder):
-        print("note: transport is left out; it needs a pooling with weights, such as gsp.")
+        print(
+            "note: transport is left out; it needs a pooling with weights, such as gsp, and after "
+            "it at most a linear map."
+        )
         every = RERANKINGS[:-1]
     found = rerank_run(opened, _each(methods, every), tokens or _TOKENS, at, **options)
     record = reranked(found)

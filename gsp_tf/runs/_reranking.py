@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 
 def has_local_features(embedder: keras.Model) -> bool:
-    """Whether the pooling of an embedder has the weights of places that a `TokenModel` needs."""
-    return hasattr(embedder.get_layer("pooling"), "pooling_weights")
+    """Whether an embedder has what a `TokenModel` needs: weights of places and a linear map."""
+    has_weights = hasattr(embedder.get_layer("pooling"), "pooling_weights")
+    return has_weights and all(layer.name == "embedding" for layer in _after_pooling(embedder))
 
 
 class TokenModel:
@@ -32,17 +33,21 @@ class TokenModel:
 
     The pooled feature of gsp is the weighted sum of local features, `Σ_j w_j f_j` (eq. 4.1 of the
     GSP paper). The embedding is a linear map W of it, at length 1. The tokens `W f_j` therefore lie
-    in the space of the embedding, and their weighted sum has its direction. `k` is the number of
-    tokens to keep of an image, `None` for all. `grid` is the height and width of the map of local
-    features, `None` where they form no rectangle.
+    in the space of the embedding, and their weighted sum has its direction (without the class
+    token, if the embedding has it too). A bias b, after features of length 1, adds
+    `||Σ_j w_j f_j|| b` to each token. `k` is the number of tokens to keep of an image, `None` for
+    all. `grid` is the height and width of the map of local features, `None` where they form no
+    rectangle.
     """
 
     def __init__(self, embedder: keras.Model, k: int | None = 16):
         self._features, self._pooling = features_model(embedder)
         if not has_local_features(embedder):
+            layers = self._pooling, *_after_pooling(embedder)
             raise ValueError(
-                f"Matching of local features needs a pooling with weights, such as gsp; the model "
-                f"has {type(self._pooling).__name__}."
+                "Matching of local features needs a pooling with weights, such as gsp, and after "
+                "it at most a linear map; the model has "
+                f"{', '.join(f'{type(layer).__name__} ({layer.name})' for layer in layers)}."
             )
         if k is not None and k < 1:
             raise ValueError(f"k must be at least 1; received {k}.")
@@ -52,7 +57,8 @@ class TokenModel:
         self.grid = shape if len(shape) == 2 else (side, side) if side * side == count else None
         self.k = count if k is None else min(k, count)
         channels = self._features.output_shape[-1]
-        self._kernel = _projection(embedder, channels)
+        maps = [layer.get_weights() for layer in _after_pooling(embedder)]
+        self._kernel, *self._bias = maps[0] if maps else [None]
         self.dim = channels if self._kernel is None else self._kernel.shape[1]
         self._forward = inference(self._features)
 
@@ -62,9 +68,13 @@ class TokenModel:
         weights = ops.convert_to_numpy(self._pooling.pooling_weights(local))
         local = ops.convert_to_numpy(local)
         local = local.reshape(len(local), -1, local.shape[-1])
+        weights = weights.reshape(len(local), -1)
         if self._kernel is not None:
+            pooled = np.einsum("bn,bnc->bc", weights, local)
             local = local @ self._kernel
-        return TokenSets.pack(local, weights.reshape(len(local), -1), self.k)
+            for bias in self._bias:
+                local += np.linalg.norm(pooled, axis=1)[:, None, None] * bias
+        return TokenSets.pack(local, weights, self.k)
 
     def embed(self, batches: Iterable) -> TokenSets:
         """The token sets of finite batches of images and labels."""
@@ -77,13 +87,11 @@ class TokenModel:
         return empty._replace(places=np.zeros_like(empty.places))
 
 
-def _projection(embedder, channels):
-    """Kernel of the linear layer from the pooled features to the embeddings, if there is one."""
+def _after_pooling(embedder):
+    """The layers with weights from the pooled features to the embeddings."""
     names = [layer.name for layer in embedder.layers]
-    if "embedding" not in names or names.index("embedding") < names.index("pooling"):
-        return None
-    kernel = ops.convert_to_numpy(embedder.get_layer("embedding").kernel)
-    return kernel.astype("float32") if kernel.shape[0] == channels else None
+    layers = embedder.layers[names.index("pooling") + 1 :]
+    return [layer for layer in layers if layer.weights and layer.name != "class_embedding"]
 
 
 def rerank_run(

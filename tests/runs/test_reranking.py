@@ -7,7 +7,7 @@ from digit_runs import run_command
 from embedded import save_digits, save_run, write_embeddings
 
 from gsp_tf.evaluation import RERANKINGS, ranking_metrics
-from gsp_tf.runs import Run, TokenModel, build_embedder, features_model
+from gsp_tf.runs import Run, TokenModel, build_embedder, features_model, has_local_features
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("without_tracing")]
 
@@ -23,11 +23,21 @@ def gsp_run(tmp_path_factory, digit_images):
     return save_run(path, digit_images, pooling="{name: gsp, num_prototypes: 4}")
 
 
-@pytest.mark.parametrize("position", ["before_pooling", "after_pooling"])
-def test_tokens_add_up_to_the_embedding(gsp_run, position):
+def gsp_embedder(gsp_run, **embedding):
     recipe = Run(gsp_run).recipe
-    recipe = replace(recipe, embedding=replace(recipe.embedding, position=position))
-    embedder = build_embedder(recipe, channels=1)
+    recipe = replace(recipe, embedding=replace(recipe.embedding, **embedding))
+    return build_embedder(recipe, channels=1)
+
+
+@pytest.mark.parametrize(
+    ("position", "whitening"),
+    [("before_pooling", False), ("after_pooling", False), ("after_pooling", True)],
+)
+def test_tokens_add_up_to_the_embedding(gsp_run, position, whitening):
+    embedder = gsp_embedder(gsp_run, position=position, whitening=whitening)
+    if whitening:
+        layer = embedder.get_layer("embedding")
+        layer.bias.assign(np.linspace(-0.5, 1, 8))
     images = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 1)).astype("float32")
     tokens = TokenModel(embedder, k=None)
     sets = tokens(images)
@@ -37,7 +47,11 @@ def test_tokens_add_up_to_the_embedding(gsp_run, position):
     weights = np.asarray(pooling.pooling_weights(local)).reshape(3, -1)
     local = np.asarray(local).reshape(*weights.shape, -1)
     if position == "after_pooling":
+        pooled = np.einsum("bn,bnc->bc", weights, local)
         local = local @ np.asarray(embedder.get_layer("embedding").kernel)
+    if whitening:
+        lengths = np.linalg.norm(pooled, axis=1)
+        local = local + lengths[:, None, None] * np.asarray(layer.bias)
     sums = np.einsum("bn,bnd->bd", weights, local)
     sums /= np.linalg.norm(sums, axis=1, keepdims=True)
     np.testing.assert_allclose(sums, np.asarray(embedder(images)), atol=1e-5)
@@ -47,6 +61,24 @@ def test_tokens_add_up_to_the_embedding(gsp_run, position):
     np.testing.assert_allclose(cosines, 1, atol=1e-3)
     few = TokenModel(embedder, k=3)(images)
     np.testing.assert_array_equal(few.tokens, sets.tokens[:, :3])
+
+
+@pytest.mark.parametrize("dim", [8, None])
+def test_tokens_of_a_map_with_a_hidden_layer_are_refused_after_the_pooling(gsp_run, dim):
+    mapped = {"map": "mlp", "dim": dim}
+    after = gsp_embedder(gsp_run, position="after_pooling", **mapped)
+    assert not has_local_features(after)
+    layers = r"Dense \(embedding_hidden\), Dense \(embedding_output\)"
+    with pytest.raises(ValueError, match=rf"at most a linear map; .*, {layers}\."):
+        TokenModel(after)
+    before = gsp_embedder(gsp_run, position="before_pooling", **mapped)
+    images = np.random.default_rng(0).uniform(0, 255, (2, 16, 16, 1)).astype("float32")
+    assert has_local_features(before)
+    features, pooling = features_model(before)
+    sums = np.array(pooling(features(images, training=False)))
+    sums /= np.linalg.norm(sums, axis=1, keepdims=True)
+    np.testing.assert_allclose(sums, np.asarray(before(images)), atol=1e-5)
+    assert TokenModel(before).dim == sums.shape[1]
 
 
 def test_evaluate_re_ranks_a_run(gsp_run, capsys):
@@ -97,8 +129,9 @@ def test_evaluate_refuses_what_it_cannot_re_rank(gsp_run, digit_images, tmp_path
         assert f"among {', '.join(RERANKINGS)}; received magic" in capsys.readouterr().err
     average = save_run(tmp_path / "gap", digit_images)
     assert run_command("evaluate", average, "--rerank", "transport") == 1
-    message = "needs a pooling with weights, such as gsp; the model has GlobalAveragePooling2D"
-    assert message in capsys.readouterr().err
+    message = " ".join(capsys.readouterr().err.split())
+    assert "needs a pooling with weights, such as gsp, and" in message
+    assert "the model has GlobalAveragePooling2D (pooling)." in message
     assert run_command("evaluate", average, "--rerank", "all") == 0
     assert "note: transport is left out" in capsys.readouterr().out
     assert "database_augmentation" in json.loads((average / "reranking.json").read_text("utf-8"))

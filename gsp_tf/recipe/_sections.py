@@ -458,7 +458,7 @@ class EmbeddingRecipe(Section, path="embedding"):
             is null; or null for the features themselves, which takes dim null.
         whitening: start the linear map after the pooling as the one that makes the training images
             spread alike in all directions within their classes. It maps features of length 1, has a
-            bias, and is computed from at most 10,000 images.
+            bias, and is computed from at most 10,000 images of at most 5,000 classes.
         second_dim: dimension of the embedding of the second branch, with the heads coded_residual
             and dense_branches only; null is 1024.
 

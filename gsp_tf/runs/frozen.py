@@ -107,8 +107,10 @@ class _StartingNetwork:
 
 def _embed_some(model, inputs, images, description):
     """Vectors and labels of the training images that a linear head is computed from."""
-    chosen = np.sort(class_by_class(images.labels)[:_FITTED])
-    batches = inputs.evaluation_batches(images, chosen)
+    chosen = class_by_class(images.labels)
+    classes = images.labels[chosen[: _FITTED // 2]]  # so few that each has several images
+    chosen = chosen[np.isin(images.labels[chosen], classes)][:_FITTED]
+    batches = inputs.evaluation_batches(images, np.sort(chosen))
     return embed(model, show_progress(batches, description, len(batches)))
 
 

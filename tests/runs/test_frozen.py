@@ -16,8 +16,10 @@ from sklearn.covariance import LedoitWolf
 
 from gsp_tf import backbones
 from gsp_tf.evaluation import RankingMetrics
-from gsp_tf.recipe import ClassRecipe, Recipe, TrainingRecipe, resolved
+from gsp_tf.recipe import ClassRecipe, Recipe, TrainingRecipe, load_recipe, resolved
 from gsp_tf.runs import Run, RunFolder, evaluation_batches, frozen, frozen_metrics, frozen_recipe
+from gsp_tf.runs._inputs import evaluation_inputs
+from gsp_tf.training import embed
 
 HURT = """
 backbone: {{name: conv4, weights: "{weights}"}}
@@ -98,6 +100,38 @@ def test_the_frozen_network_gives_its_averaged_features(hurt, features):
     np.testing.assert_array_equal(found.values["precision_at_1"], expected)
     kept = run.folder.metrics()
     assert found.means()["map_at_r"].value == pytest.approx(kept["frozen"]["map_at_r"])
+
+
+def test_a_linear_head_is_computed_from_several_images_of_each_of_its_classes(hurt, monkeypatch):
+    run = Run(hurt[0])
+    model, inputs = evaluation_inputs(run.recipe, run.learner.embedder)
+    every = np.bincount(run.splits.train.labels)
+    for most, expected in ((10_000, every), (8, [2] * len(every)), (4, [0, 0, 2, 2])):
+        monkeypatch.setattr(frozen, "_FITTED", most)
+        _, labels = frozen._embed_some(model, inputs, run.splits.train, "Embedding")
+        assert sorted(np.bincount(labels, minlength=len(every))) == sorted(expected)
+
+
+def test_proxies_of_a_whitened_map_start_as_the_means_of_all_classes_or_stay(
+    write_recipe, pretrained, tmp_path, monkeypatch, without_pages, without_tracing
+):
+    embedding = {"dim": None, "position": "after_pooling", "whitening": True}
+    recipe = load_recipe(write_recipe(HURT.format(weights=pretrained)))
+    recipe = replace(
+        recipe,
+        embedding=replace(recipe.embedding, **embedding),
+        training=replace(recipe.training, epochs=0),
+    )
+    for most in (10_000, 4):
+        monkeypatch.setattr(frozen, "_FITTED", most)  # 4 are images of two of the classes
+        run = Run(tmp_path / str(most), recipe).fit()
+        embeddings, labels = embed(
+            run.learner.embedder, evaluation_batches(recipe, run.splits.train)
+        )
+        means = np.stack([embeddings[labels == label].mean(axis=0) for label in np.unique(labels)])
+        means /= np.linalg.norm(means, axis=1, keepdims=True)
+        proxies = np.asarray(run.learner.embedding_loss.proxies)
+        assert np.allclose(proxies, means, atol=1e-4) == (most == 10_000)
 
 
 def test_the_linear_head_compares_by_the_covariance_within_the_training_classes(hurt, features):

@@ -62,7 +62,6 @@ _OF_BATCHES = (
     "images_per_class",
     "unlabelled_per_batch",
     "horizontal_flip",
-    "min_crop_area",
     "augmentation",
 )
 _OUT_OF_MEMORY = ("ResourceExhaustedError", "OutOfMemoryError", "MemoryError")

@@ -10,7 +10,14 @@ import pytest
 from digit_runs import run_command
 from faults import run_stopped
 
-from gsp_tf.recipe import ProtocolRecipe, Recipe, TrainingRecipe, load_recipe, save_recipe
+from gsp_tf.recipe import (
+    DataRecipe,
+    ProtocolRecipe,
+    Recipe,
+    TrainingRecipe,
+    load_recipe,
+    save_recipe,
+)
 from gsp_tf.runs import Run, RunFolder
 from gsp_tf.tuning import Tuning
 from gsp_tf.tuning.tuning import _state_of
@@ -101,6 +108,23 @@ def test_a_search_judges_epochs(training, tmp_path):
     search = Tuning(tmp_path / "some", untrained, {"training.epochs": [1, 2]})
     search.run(trials=2)
     assert states(search) == ["complete"] * 2
+
+
+def test_trials_share_images_that_are_read_in_the_same_way(training, tmp_path, monkeypatch):
+    """The size of the copies in data.cache depends on data.min_crop_area."""
+    images, fit, read = object(), Run.fit, set()
+
+    def seen(self, callbacks=()):
+        data = self.recipe.data
+        read.add((data.min_crop_area, data.horizontal_flip, vars(self).get("splits") is images))
+        return fit(self, callbacks)
+
+    monkeypatch.setattr(Run, "fit", seen)
+    monkeypatch.setattr(Tuning, "splits", images)
+    recipe = Recipe(data=DataRecipe("folder", "photos", cache="copies"))
+    fields = {"data.min_crop_area": [0.25, 1.0], "data.horizontal_flip": [True, False]}
+    Tuning(tmp_path / "tuned", recipe, fields, sampler="random").run(trials=20)
+    assert read == {(area, flip, area == 1) for area in (0.25, 1) for flip in (True, False)}
 
 
 def test_a_search_that_continues_has_the_trials_that_it_was_asked_for(training, tmp_path, capsys):

@@ -100,6 +100,9 @@ REFUSED = {
     WITHOUT.replace("views", "name: unlabelled, views") + "protocol: {name: mlrc}\n"
     "loss: {name: nt_xent}":
         "protocol.name must be fractions with data.name=unlabelled",
+    WITHOUT.replace("views", "name: unlabelled, image_size: 32, resize: 36, views")
+    + OF_NT_XENT:
+        "data.resize must be null with data.name=unlabelled, whose views",
     "data: {unlabelled: more}": "data.unlabelled must be null with data.views=1",
     "data: {views: 2, unlabelled_per_batch: 8}": "data.unlabelled_per_batch must be 0",
     WITHOUT + "loss: {name: proxy_anchor}": "needs the class of each image, and .* draws",

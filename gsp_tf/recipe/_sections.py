@@ -293,6 +293,7 @@ class DataRecipe(Section, path="data"):
         has_more = self.unlabelled is not None
         two = "with data.views=1: an image without a class is learned from by its two views"
         alone = "with data.name=unlabelled, whose images have no class"
+        views = "with data.name=unlabelled, whose views that evaluate are not cropped again"
         none = "with data.classes_per_batch=0"
         own = "without data.unlabelled; data.classes_per_batch=0 draws from all images"
         for is_broken, name, accepted in (
@@ -304,6 +305,7 @@ class DataRecipe(Section, path="data"):
             (is_alone and has_more, "unlabelled", f"null {alone}"),
             (is_alone and self.collage.grid, "name", "a set with classes with collages"),
             (is_alone and self.canvas.name, "name", "a set with classes with data.canvas.name"),
+            (is_alone and self.resize, "resize", f"null {views}"),
             (has_more and not unlabelled, "unlabelled_per_batch", "1 or more with data.unlabelled"),
             (not by_class and not unlabelled, "unlabelled_per_batch", f"1 or more {none}"),
             (by_class and unlabelled and not has_more, "unlabelled_per_batch", f"0 {own}"),

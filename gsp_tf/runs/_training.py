@@ -2,10 +2,12 @@
 
 import contextlib
 import functools
+import hashlib
 import itertools
 import math
 import sys
 import time
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -101,6 +103,7 @@ class Training:
             untrained=untrained,
             train_classes=fingerprint(self.splits.train),
             num_train_images=len(self.splits.train),
+            train_images=self._train_images(),
             unlabelled_images=fingerprint(self.splits.unlabelled),
             test_classes=fingerprint(self.splits.test),
             images=None if recipe.data.feature_cache is None else self.splits.digest(),
@@ -148,6 +151,14 @@ class Training:
             self.first_batches = self.inputs.training_batches(self.splits.train)
         self.evaluation = _evaluation(self.recipe, self.splits, self.inputs)
 
+    def _train_images(self):
+        """A short text that changes with the labels or the file names of the training images."""
+        images, is_copied = self.splits.train, self.recipe.data.cache is not None
+        paths = () if is_copied else getattr(images, "paths", ())  # copies have other names
+        names = "\n".join(Path(path).name for path in paths)
+        found = images.labels.tobytes() + names.encode("utf-8", errors="surrogateescape")
+        return hashlib.sha256(found).hexdigest()[:16]
+
     def _check_same_training_images(self):
         metrics, images = self.folder.metrics(), self.splits.train
         if "train_classes" not in metrics:
@@ -162,6 +173,12 @@ class Training:
                 f"The training images are not those that {self.folder.path} began with: it had "
                 f"{began_with[1]}, now there are {len(images)} images of "
                 f"{len(images.class_names)} classes, or the classes have changed."
+            )
+        now = self._train_images()
+        if metrics.get("train_images", now) != now:
+            raise ValueError(
+                f"The training images are not those that {self.folder.path} began with: labels or "
+                "names of files have changed."
             )
         if metrics.get("unlabelled_images") != fingerprint(self.splits.unlabelled):
             raise ValueError(

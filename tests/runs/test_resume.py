@@ -14,7 +14,8 @@ from faults import run_stopped, stopped_at
 from tensorflow.python.framework.config import disable_op_determinism
 
 from gsp_tf.recipe import save_recipe
-from gsp_tf.runs import Run, RunFolder
+from gsp_tf.runs import Run, RunFolder, Splits
+from gsp_tf.runs._training import Training
 from gsp_tf.training import epoch_of
 
 WARM_UP = """
@@ -257,6 +258,29 @@ def test_other_training_images_are_refused(stopped, capsys):
     edit_recipe(stopped.path, "split_seed: 0", "split_seed: 1")
     assert run("train", "--resume", stopped.path) == 1
     assert "training images are not those" in capsys.readouterr().err
+
+
+def test_training_images_with_other_labels_or_names_are_refused(stopped, capsys, monkeypatch):
+    images = Run(stopped.path).splits.train
+    first, last = images.paths[0], images.paths[-1]
+    assert images.labels[0] != images.labels[-1]
+    swapped = [last, *images.paths[1:-1], first]  # as many of each class
+    renamed = [*images.paths[:-1], f"{last}.png"]
+    moved = [f"/elsewhere{path}" for path in images.paths]
+
+    def continued(paths):
+        monkeypatch.setattr(images, "paths", tuple(paths))
+        training = SimpleNamespace(folder=stopped, splits=Splits(images, images, images))
+        training.recipe = stopped.recipe()
+        training._train_images = functools.partial(Training._train_images, training)
+        Training._check_same_training_images(training)
+
+    for paths in swapped, renamed:
+        with pytest.raises(ValueError, match="labels or names of files have changed"):
+            continued(paths)
+    continued(moved)
+    stopped.update_metrics(without=["train_images"])  # a run that began before there was the entry
+    continued(renamed)
 
 
 def test_epochs_that_change_nothing_are_refused(finished, capsys):

@@ -24,7 +24,7 @@ class StopOnNaN(keras.callbacks.Callback):
     until then.
 
     Attributes:
-        diverged_at: epoch and batch, from 0, or `None`.
+        diverged_at: epoch and batch of the last `fit`, from 0, or `None`.
         diverged_in: place of the first value that is not finite, such as "the output of the layer
             embedder/dense", or `None`.
 
@@ -51,6 +51,7 @@ class StopOnNaN(keras.callbacks.Callback):
         self._weights = None
 
     def on_train_begin(self, logs: dict | None = None) -> None:
+        self.diverged_at = self.diverged_in = None
         # On JAX, the weights leave the model for the length of an epoch.
         if keras.backend.backend() != "jax":
             self._step = keep_batches(self.model)
@@ -68,7 +69,7 @@ class StopOnNaN(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         loss = (logs or {}).get("loss")
-        if loss is None or math.isfinite(loss) or self.diverged_at is not None:
+        if loss is None or math.isfinite(loss):
             return
         self.diverged_at = (self._epoch, batch)
         self.model.stop_training = True

@@ -34,6 +34,15 @@ def test_stops_at_the_batch_that_diverges():
     assert len(history["loss"]) == 1 and np.isnan(history["loss"][0])
 
 
+def test_stops_every_fit_that_diverges():
+    callback = StopOnNaN()
+    for bad, expected in ((2, (0, 2)), (1, (0, 1)), (None, None)):
+        learner = learner_with(ContrastiveLoss())
+        learner.fit(dataset(bad), epochs=2, callbacks=[callback], verbose=0)
+        assert callback.diverged_at == expected and learner.stop_training == bool(expected)
+        assert (callback.diverged_in is None) == (expected is None)
+
+
 def dense():
     return keras.layers.Dense(1, kernel_initializer="zeros", name="dense")
 

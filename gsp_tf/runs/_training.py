@@ -385,7 +385,7 @@ class Board(keras.callbacks.TensorBoard):
 
     def __init__(self, path, health, options, untrained):
         super().__init__(path, **{"write_graph": False, **options})
-        self.health, self._written, self.untrained = health, 0, untrained
+        self.health, self.untrained = health, untrained
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)

@@ -141,10 +141,10 @@ def _unread_tiff(image: Image.Image) -> str | None:
         or bits[0] not in ((8,) if compression == 1 else (8, 16))
     ):
         return f"it has {_listed(bits)} bits in PlanarConfiguration {planes}"
-    return _missing_strips(image, values, samples if planes == 2 else 1, bits, compression)
+    return _missing_strips(values, samples if planes == 2 else 1, bits, compression)
 
 
-def _missing_strips(image, values, planes, bits, compression):
+def _missing_strips(values, planes, bits, compression):
     """Which strips or tiles a TIFF lacks; Pillow leaves their pixels black."""
     (width,), (height,) = values(256), values(257)
     tiled = bool(values(324))

@@ -771,7 +771,8 @@ class Recipe(Section):
         protocol: which classes train, choose the model and test.
         backbone: network from an image to local features.
         initial_run: run folder whose best model training starts from. Its backbone, head and
-            embedding must match this recipe. Losses start fresh, because the classes may differ.
+            embedding must match this recipe. The loss takes its trained weights, such as proxies,
+            if loss, loss_wrapper and the training classes are the same, and starts fresh otherwise.
             backbone.weights is ignored, and prototypes are not adapted.
         embedding: map to the embedding space.
         head: layer that replaces pooling and embedding; null uses these two sections.

@@ -25,7 +25,7 @@ _PARTS = (
 def start_from(recipe, embedder, loss=None, train_classes=None):
     """Give an embedder the weights of the best model of `recipe.initial_run`, if they fit.
 
-    A loss takes those of the same loss on the same training classes, such as proxies.
+    A loss takes those of the same loss, such as proxies, if the training classes are the same.
     """
     folder = RunFolder.open(recipe.initial_run)
     learner = folder.learner(compile=False)
@@ -42,12 +42,14 @@ def start_from(recipe, embedder, loss=None, train_classes=None):
         )
     for weight, value in zip(weights, initial.get_weights(), strict=True):
         weight.assign(value)
-    same = loss is not None and folder.metrics().get("train_classes") == train_classes
-    if same and folder.recipe().loss == recipe.loss and isinstance(loss, keras.layers.Layer):
-        for weight, of_initial in zip(
-            loss.trainable_weights, learner.embedding_loss.trainable_weights, strict=True
-        ):
-            weight.assign(of_initial)
+    theirs = folder.recipe()
+    same = (theirs.loss, theirs.loss_wrapper) == (recipe.loss, recipe.loss_wrapper)
+    if same and loss is not None and folder.metrics().get("train_classes") == train_classes:
+        pairs = [getattr(of, "trainable_weights", ()) for of in (loss, learner.embedding_loss)]
+        shapes = [[tuple(weight.shape) for weight in weights] for weights in pairs]
+        if shapes[0] == shapes[1]:  # ccp adds proxies of its own
+            for weight, of_initial in zip(*pairs, strict=True):
+                weight.assign(of_initial)
 
 
 def is_run(weights):

@@ -13,10 +13,11 @@ from embedded import edit_recipe
 from faults import run_stopped, stopped_at
 from tensorflow.python.framework.config import disable_op_determinism
 
-from gsp_tf.recipe import save_recipe
-from gsp_tf.runs import Run, RunFolder, Splits
+from gsp_tf.recipe import ClassRecipe, ZeroShotRecipe, save_recipe
+from gsp_tf.runs import Run, RunFolder, Splits, build_learner
+from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._training import Training
-from gsp_tf.training import epoch_of
+from gsp_tf.training import ChanceConstrainedTrainer, epoch_of
 
 WARM_UP = """
 loss: {name: contrastive}
@@ -314,6 +315,38 @@ def test_more_epochs_are_trained_after_an_early_stop(finished, file):
         Run(finished.path).resume(epochs=3)
     Run(finished.path).resume(epochs=3)
     assert finished.metrics()["status"] == "finished" and finished.metrics()["epochs"] == 3
+
+
+def test_a_loss_takes_the_weights_of_the_same_loss_on_the_same_classes(trained, tmp_path):
+    first = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
+    recipe = replace(first.recipe(), loss=ClassRecipe("proxy_anchor"), zero_shot=ZeroShotRecipe())
+    pairs = replace(recipe, loss=ClassRecipe("contrastive"))
+    nested = replace(pairs, loss_wrapper=ClassRecipe("matryoshka", {"dims": (4, 8)}))
+    known = first.metrics()["train_classes"]
+
+    def begun(recipe, by=lambda learner: learner):
+        first.write_recipe(recipe)
+        learner = by(build_learner(recipe, 3, 1))
+        learner.save(first.model_path)
+        return learner
+
+    def taken(recipe, classes=known, num_classes=3):
+        recipe = replace(recipe, initial_run=str(first.path))
+        learner = build_learner(recipe, num_classes, 1)
+        start_from(recipe, learner.embedder, learner.embedding_loss, classes)
+        return np.array_equal(learner.embedding_loss.trainable_weights[:1], [proxies])
+
+    proxies = begun(recipe).embedding_loss.proxies.numpy()
+    assert taken(recipe)
+    assert not taken(recipe, classes="others") and not taken(recipe, num_classes=4)
+    assert not taken(replace(recipe, loss=ClassRecipe("proxy_anchor", {"alpha": 16.0})))
+    assert not taken(replace(recipe, loss_wrapper=ClassRecipe("anti_collapse")))
+    begun(pairs)  # without weights
+    assert not taken(
+        replace(pairs, loss_wrapper=ClassRecipe("multi_level_distance_regularization"))
+    )
+    begun(nested, lambda learner: ChanceConstrainedTrainer(learner)._projection_learner(3))
+    assert not taken(nested)
 
 
 def test_a_run_starts_from_the_model_of_another(trained, tmp_path, capsys, monkeypatch):

@@ -21,7 +21,7 @@ from gsp_tf.runs._baselines import RESULTS
 from gsp_tf.runs._facts import facts_table, learner_facts, note_small_map
 from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._inputs import FeatureInputs, ImageInputs
-from gsp_tf.runs._optimizer import build_warmup_optimizer, plateau_callbacks
+from gsp_tf.runs._optimizer import build_warmup_optimizer, plateau_callbacks, regularize
 from gsp_tf.runs.data import fingerprint
 from gsp_tf.runs.frozen import class_means, head_features, whitening_weights
 from gsp_tf.runs.model import (
@@ -219,14 +219,21 @@ class Training:
                 self.best.monitor, mode="max", patience=training.patience
             )
         stops |= {f"callbacks.{name}": callback for name, callback in named.items()}
-        fit, parts = self.learner.fit, stops
+        fit, parts, followers = self.learner.fit, stops, [self.best, *stops.values()]
         if self.trainer:
             images = self.splits.train
             batches = functools.partial(self.inputs.evaluation_batches, images)
             pool = ProxyPool(images.labels, batches, self.recipe.seed)
             fit = functools.partial(self.trainer.fit, pool=pool)
             parts = stops | {"ccp": self.trainer}
-        self._fit(fit, first_epoch, training.epochs, [self.best, *stops.values()], parts)
+            followers.append(
+                keras.callbacks.LambdaCallback(
+                    on_train_begin=lambda logs: regularize(
+                        training, self.trainer.learner.trainable_variables
+                    )
+                )
+            )
+        self._fit(fit, first_epoch, training.epochs, followers, parts)
 
     def _fit(self, fit, first_epoch, epochs, followers, parts=None):
         """Call `fit` for some epochs; checkpoints also hold the state of `parts`."""

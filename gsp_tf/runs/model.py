@@ -135,18 +135,22 @@ def build_learner(recipe: Recipe, num_classes: int, channels: int) -> MetricLear
     losses, training = _build_losses(recipe, num_classes), recipe.training
     learner = MetricLearner(embedder, **losses, chunk_size=training.chunk_size)
     compile_learner(learner, recipe)
-    regularize(training, learner.trainable_variables)
+    regularize(training, _trained(learner, recipe))
     return learner
 
 
 def compile_learner(learner, recipe):
     """Compile a learner with a new optimizer of a recipe, built for its weights."""
-    training, variables = recipe.training, learner.trainable_variables
+    training = recipe.training
     optimizer = build_optimizer(training, trained_backbone(learner))
     learner.compile(optimizer, jit_compile=jit_compile(training.jit_compile))
-    if recipe.trainer == "ccp":  # its copy of the optimizer trains proxies too
-        variables = [*variables, keras.Variable(0.0, name="proxies")]
-    learner.optimizer.build(variables)
+    learner.optimizer.build(_trained(learner, recipe))
+
+
+def _trained(learner, recipe):
+    """The weights that a recipe trains; those of ccp are made later, and one stands for them."""
+    proxies = [keras.Variable(0.0, name="proxies")] if recipe.trainer == "ccp" else []
+    return [*learner.trainable_variables, *proxies]
 
 
 def trained_backbone(learner):

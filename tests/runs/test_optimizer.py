@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 from gsp_tf._names import NAMES
-from gsp_tf.recipe import BackboneRecipe, Recipe, ScheduleRecipe, TrainingRecipe
-from gsp_tf.runs import build_learner
+from gsp_tf.recipe import BackboneRecipe, Recipe, ScheduleRecipe, TrainingRecipe, load_recipe
+from gsp_tf.runs import Run, build_learner
 from gsp_tf.runs._optimizer import build_optimizer, build_warmup_optimizer, plateau_callbacks
 from gsp_tf.training import Checkpoint, epoch_of
 
@@ -200,6 +200,42 @@ def test_l2_regularization_adds_a_share_of_the_weights_to_the_gradient():
         share = 0.0 if "batch_normalization" in variable.path else 0.2
         np.testing.assert_allclose(regular - plain, share * variable.numpy(), atol=2e-4)
     assert any("batch_normalization" in variable.path for variable in model.trainable_variables)
+
+
+CCP = """
+trainer: ccp
+loss: {{name: contrastive}}
+ccp: {{proxies_per_class: 2, pool_size: 3}}
+training:
+  epochs: 1
+  steps_per_epoch: 1
+  patience: null
+  l2_regularization: 0.2
+  weight_decay_exclusions: {exclusions}
+"""
+
+
+@pytest.mark.parametrize("exclusions", [[], ["proxies"]])
+def test_l2_regularization_reaches_the_proxies_of_ccp(
+    write_recipe, tmp_path, monkeypatch, without_tracing, exclusions
+):
+    gradients = []
+
+    def look(epoch, logs):
+        model, proxies = callback.model, callback.model.embedding_loss.proxies
+        with tf.GradientTape() as tape:
+            total = tf.add_n(model.losses)
+        gradients.append((tape.gradient(total, proxies.value), proxies.numpy()))
+
+    callback = keras.callbacks.LambdaCallback(on_epoch_begin=look)
+    monkeypatch.setattr(Run, "evaluate", lambda self: None)
+    recipe = load_recipe(write_recipe(CCP.format(exclusions=exclusions)))
+    Run(tmp_path / "run", recipe).fit([callback])
+    ((gradient, proxies),) = gradients
+    if exclusions:
+        assert gradient is None
+    else:
+        np.testing.assert_allclose(gradient, 0.2 * proxies, rtol=1e-5)
 
 
 def test_an_exclusion_without_a_weight_is_refused():

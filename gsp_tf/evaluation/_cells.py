@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import faiss
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from gsp_tf._arguments import checked_seed
 from gsp_tf._console import show_progress
@@ -41,7 +42,7 @@ class Cells:
         index.cp.seed, index.cp.min_points_per_centroid = seed % (2**31 - 1) + 1, 1
         index.train(self._vectors(np.sort(sample)))
         centres = index.quantizer.reconstruct_n(0, num_cells)
-        self._apart = np.sqrt(np.maximum(faiss.pairwise_distances(centres, centres), 0))
+        self._apart = cdist(centres, centres)
         self._index = index
         self._cells = np.empty(count, np.int64)
         for rows in self._blocks("Sorting embeddings into cells"):

@@ -89,6 +89,17 @@ def test_pairs_of_nearly_equal_directions_are_found(small_cells):
     np.testing.assert_array_equal(are_together(found.groups), connected(distances <= distance))
 
 
+def test_an_outlier_first_costs_no_pair():
+    """Vectors are differences from the first embedding, so all others are far from zero."""
+    rng = np.random.default_rng(0)
+    embeddings = 3000 + rng.normal(size=(6000, 16)).astype("float32")
+    embeddings[3001:] = embeddings[1:3000] + rng.choice([-0.0625, 0.0625], size=(2999, 16))
+    embeddings[0] = 0
+    found = near_duplicate_groups(embeddings, 0.2625)
+    assert found.recall == 1 and found.count == 2999
+    np.testing.assert_array_equal(found.groups[1:3000], found.groups[3001:])
+
+
 def test_planted_pairs_are_found_and_nothing_else():
     rng = np.random.default_rng(1)
     embeddings = rng.normal(size=(6000, 64))

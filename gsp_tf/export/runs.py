@@ -369,7 +369,6 @@ _FORMATS = {
 }
 
 
-_JPEG_HEADER = 2**16  # bytes; EXIF lies at the start of a JPEG and is at most this long
 _PNG_HEADER = 26  # bytes: signature, length and name of IHDR, width, height, bit depth, colour type
 _PNG_START = r"\CPNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\C{10}"
 _GREY, _COLOUR, _WITH_ALPHA = 0, 2, 4  # PNG colour types
@@ -378,15 +377,7 @@ _HIDDEN_ORIENTATION = (
     r"tiff:Orientation(?:=\"|>)[2-8]|Raw profile type exif\x00|XML:com\.adobe\.xmp\x00\x01"
 )
 
-# Matches the first entry 0x0112 (orientation) of the first EXIF directory, in either byte order.
-# Entries have 12 bytes; the value is a short or a long. \\C matches one byte.
-_EXIF = r"(?:Exif\x00\x00|eXIf)"
-_ORIENTATIONS = (
-    rf"{_EXIF}II\*\x00\x08\x00\x00\x00\C\C(?:\C{{12}})*?"
-    r"\x12\x01[\x03\x04]\x00\x01\x00\x00\x00(\C)",
-    rf"{_EXIF}MM\x00\*\x00\x00\x00\x08\C\C(?:\C{{12}})*?"
-    r"\x01\x12\x00(?:\x03\x00\x00\x00\x01\x00|\x04\x00\x00\x00\x01\x00\x00\x00)(\C)",
-)
+_ORIENTATION, _SHORT, _LONG = 0x0112, 3, 4  # the tag and the types of an EXIF entry
 
 
 def _decode_window(
@@ -417,17 +408,17 @@ def _decode_window(
     contents = _require(is_small, contents, name, "has height, width", shape[:2], limit)
     is_rgb = shape[2] < 4
     contents = _require(is_rgb, contents, name, "is in CMYK; accepted are grey and RGB.")
-    is_told = _orientation(_header(contents, is_jpeg)) > 0
-    is_plain = ~_holds(_header(contents, is_jpeg), _HIDDEN_ORIENTATION)
+    orientation = _orientation(contents)
+    is_plain = ~_holds(contents, _HIDDEN_ORIENTATION)
     limit = "may have an orientation outside of EXIF; accepted is one in EXIF."
-    contents = _require(is_told | is_plain, contents, name, limit)
+    contents = _require((orientation > 0) | is_plain, contents, name, limit)
     is_read = is_jpeg | ~_is_deep_colour_with_key(contents)
     limit = "has one transparent colour of 16 bits; accepted are 8 bits, or an alpha channel."
     contents = _require(is_read, contents, name, limit)
     return tf.cond(
         is_upright_jpeg(contents),
         lambda: decode_jpeg_window(contents, choose, min_side, channels),
-        lambda: _decode_whole(contents, is_jpeg, choose, channels),
+        lambda: _decode_whole(contents, is_jpeg, orientation, choose, channels),
     )
 
 
@@ -437,37 +428,54 @@ def _require(condition, contents, *message):
         return tf.identity(contents)
 
 
-def _decode_whole(contents, is_jpeg, choose, channels):
+def _decode_whole(contents, is_jpeg, orientation, choose, channels):
     """Decodes the whole image as Pillow does, then cuts out the window."""
     pixels = tf.cond(
         is_jpeg,
         lambda: tf.io.decode_jpeg(contents, channels=3, dct_method="INTEGER_ACCURATE"),
         lambda: _decode_png(contents),
     )
-    pixels = _turn(pixels, _orientation(_header(contents, is_jpeg)))
+    pixels = _turn(pixels, orientation)
     top, left, height, width = tf.unstack(choose(tf.shape(pixels)[:2]))
     pixels = pixels[top : top + height, left : left + width]
     return pixels if channels == 3 else to_grey(pixels)
-
-
-def _header(contents, is_jpeg):
-    """The part of a file that may hold its orientation; of a PNG, the whole."""
-    return tf.strings.substr(contents, 0, tf.where(is_jpeg, _JPEG_HEADER, 2**31 - 1))
 
 
 def _holds(contents, pattern):
     return tf.strings.regex_full_match(contents, rf"\C*(?:{pattern})\C*")
 
 
-def _orientation(header):
-    """EXIF orientation, 1 (as stored) to 8; 0 if the entry is missing or invalid."""
+def _orientation(contents):
+    """EXIF orientation, 1 (as stored) to 8; 0 if the first directory has none that is valid."""
     orientation = tf.constant(0)
-    for entry in _ORIENTATIONS:
-        value = tf.strings.regex_replace(header, rf"^\C*?{entry}\C*$", r"\1")
-        found = (tf.strings.length(value) == 1) & tf.strings.regex_full_match(value, "[\x01-\x08]")
-        byte = tf.cast(tf.io.decode_raw(value, tf.uint8)[:1], tf.int32)
-        orientation = tf.where(found, tf.reduce_sum(byte), orientation)
+    for start, is_little in ((b"II*\x00", True), (b"MM\x00*", False)):
+        for marker in (b"Exif\x00\x00", b"eXIf"):
+            tiff = tf.strings.reduce_join(tf.strings.split(contents, marker + start, 1)[1:])
+            found = tf.reduce_max(_orientations(tiff, is_little))
+            orientation = tf.maximum(orientation, found)
     return orientation
+
+
+def _orientations(tiff, is_little):
+    """The valid orientations among the entries of the first directory, int32 `(n,)`, 0 for others.
+
+    A TIFF begins after its byte order here, with the offset of the directory.
+    """
+
+    def numbers(start, size, dtype):
+        start = tf.clip_by_value(start, 0, tf.strings.length(tiff))
+        read = tf.strings.substr(tiff, start, size)
+        return tf.cast(tf.io.decode_raw(read, dtype, is_little, size), tf.int32)
+
+    start = numbers(0, 4, tf.int32)[0] - 4
+    size = 12 * tf.maximum(1, numbers(start, 2, tf.uint16)[0])
+    tag, kind, *count, first, second = tf.unstack(
+        tf.reshape(numbers(start + 2, size, tf.uint16), (-1, 6)), axis=1
+    )
+    low, high = (first, second) if is_little else (second, first)
+    value = tf.where(kind == _SHORT, first, low + 2**16 * high)
+    is_read = (tag == _ORIENTATION) & ((kind == _SHORT) | (kind == _LONG)) & (sum(count) == 1)
+    return tf.where(is_read & (value >= 1) & (value <= 8), value, 0)
 
 
 def _turn(image, orientation):

@@ -1,3 +1,4 @@
+import struct
 import zlib
 
 import numpy as np
@@ -98,6 +99,42 @@ def test_orientation(photograph, check):
         little, big = exif(orientation), big_endian_exif(orientation, is_long=orientation % 2 == 0)
         contents += [encoded(photograph, exif=little), encoded(photograph, exif=big)]
         contents.append(encoded(photograph, "PNG", exif=little))
+    check(contents, channels=[3])
+
+
+def tiff(first, entries, thumbnail=()):
+    """A TIFF with its first directory at an offset, and one for the thumbnail."""
+
+    def directory(tags, following):
+        shorts = b"".join(struct.pack("<HHII", tag, 3, 1, value) for tag, value in tags)
+        return struct.pack("<H", len(tags)) + shorts + struct.pack("<I", following)
+
+    second = first + 6 + 12 * len(entries) + 6
+    start = b"II*\x00" + struct.pack("<I", first) + b"\x00" * (first - 8)
+    return start + directory(entries, second) + b"\x00" * 6 + directory(thumbnail, 0)
+
+
+def with_segments(jpeg, *segments):
+    """A JPEG with segments before all others, by marker."""
+    parts = (b"\xff" + marker + struct.pack(">H", len(of) + 2) + of for marker, of in segments)
+    return jpeg[:2] + b"".join(parts) + jpeg[2:]
+
+
+def test_only_the_first_directory_has_the_orientation_wherever_it_lies(photograph, check):
+    turned, of_thumbnail = [(ORIENTATION, 6)], ([(0x0128, 2)], [(ORIENTATION, 6)])
+    profile = b"\xe2", b"ICC_PROFILE\x00" + b"\x07" * (2**16 - 15)
+    blocks = [
+        tiff(8, turned),
+        tiff(10, turned),
+        tiff(8, *of_thumbnail),
+        tiff(8, []),
+        b"II*\x00\xff",
+    ]
+    segments = [(b"\xe1", b"Exif\x00\x00" + block) for block in blocks]
+    jpeg = encoded(photograph)
+    contents = [with_segments(jpeg, segment) for segment in segments]
+    contents += [with_segments(jpeg, profile, segment) for segment in segments]
+    contents += [noise(8, 2, (b"eXIf", block)) for block in blocks[:-1]]
     check(contents, channels=[3])
 
 

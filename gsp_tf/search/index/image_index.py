@@ -174,7 +174,8 @@ class Index:
 
     def _nearest(self, vectors, k, selector, everything):
         """Scores and ids of the nearest vectors in all segments; id -1 marks a missing one."""
-        found = [s.vectors.search(vectors, k, selector, everything) for s in self._segments]
+        parts = [segment.vectors for segment in self._segments if len(segment.items)]
+        found = [part.search(vectors, k, selector, everything) for part in parts]
         if len(found) == 1 and (found[0][0][:, 1:] != found[0][0][:, :-1]).all():
             return found[0]  # no two are equally near
         scores, ids = (np.concatenate(of, axis=1) for of in zip(*found, strict=True))

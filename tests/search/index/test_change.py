@@ -65,6 +65,18 @@ def test_equally_near_images_come_by_id(tmp_path, kind, metric):
         assert (np.diff(ids)[is_tied] > 0).all()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_condition_searches_beside_an_emptied_segment(built, tmp_path, kind):
+    index, more = Index(built(kind)), random_embeddings(110, seed=5)
+    for first, last in ((0, 100), (100, 110)):
+        names = [f"/new/{row}.png" for row in range(first, last)]
+        change_index(index, write_embeddings(tmp_path / str(last), more[first:last], names))
+    change_index(index, delete=[f"/{row:03}.png" for row in range(300)])
+    assert [segment.count for segment in index.metadata.segments] == [0, 100, 10]
+    ids, _ = index.search(more[:3], 110, where="id >= 0")
+    assert np.sort(ids).tolist() == [[*range(300, 410)]] * 3
+
+
 def test_small_segments_become_one(built, tmp_path):
     index = Index(built("exact"))
     for number in range(20):

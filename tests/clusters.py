@@ -18,3 +18,14 @@ def around_centres(num_classes, size=8, dim=6, spread=0.5, seed=0):
     labels = np.arange(num_classes * size) // size
     centres = rng.normal(size=(num_classes, dim))
     return centres[labels] + spread * rng.normal(size=(len(labels), dim)), labels
+
+
+def tight_classes(spread, count):
+    """Unit vectors in float32, of dimension 128, ten in each class that is about `spread` wide."""
+    rng = np.random.default_rng(0)
+    num_classes = count // 10
+    centres = rng.normal(size=(num_classes, 128))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    noise = spread / 128**0.5 * rng.normal(size=(count, 128))
+    vectors = centres[np.arange(count) % num_classes] + noise
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype("float32")

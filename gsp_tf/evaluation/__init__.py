@@ -61,7 +61,7 @@ if TYPE_CHECKING:  # what other packages use, and no user does
     from gsp_tf.evaluation.label_errors import LabelVotes
     from gsp_tf.evaluation.near_duplicates import joined_groups
     from gsp_tf.evaluation.reranking import RERANKINGS, Reranked
-    from gsp_tf.evaluation.search_space import Metric, SearchSpace, corrected_scores
+    from gsp_tf.evaluation.search_space import Metric, SearchSpace, corrected_scores, flat_search
 
 __all__ = [
     "Estimate",

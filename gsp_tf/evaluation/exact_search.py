@@ -8,11 +8,9 @@ from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation._positives import Nearest
 from gsp_tf.evaluation._vectors import blocks, checked_embeddings
-from gsp_tf.evaluation.search_space import Metric, PointSpace, corrected_scores
+from gsp_tf.evaluation.search_space import Metric, PointSpace, flat_search
 
 _BLOCK_ROWS = 1 << 13
-_FEW = 16
-_ROUNDING = 1e-5
 
 
 class ExactSearch:
@@ -74,7 +72,7 @@ class ExactSearch:
             raise ValueError(f"k must be between 1 and {available}; received {k}.")
         found = k + (exclude is not None)
         parts = [
-            self._nearest(self._space.vectors(queries[rows]), found)
+            flat_search(self._index, self._space.vectors(queries[rows]), found)
             for rows in blocks(len(queries), _BLOCK_ROWS)
         ]
         squares, indices = map(np.concatenate, zip(*parts, strict=True))
@@ -84,24 +82,6 @@ class ExactSearch:
             kept = all_but(indices, np.asarray(exclude))
             squares, indices = (a[kept].reshape(len(queries), k) for a in (squares, indices))
         return indices, self._space.distances(squares)
-
-    def _nearest(self, vectors, k):
-        """Squared distances and rows of the nearest references of vectors."""
-
-        def search(vectors):
-            found = self._index.search(vectors, k)
-            return corrected_scores(vectors, *found, self._index.reconstruct_batch, faiss.METRIC_L2)
-
-        squares, rows = search(vectors)
-        # Where k are as near as rounding, faiss chooses them again, from differences: it computes
-        # those for a few queries.
-        if k < self.size:
-            norms = np.einsum("nd,nd->n", vectors, vectors)
-            unsure = np.flatnonzero(squares[:, -1] < _ROUNDING * norms)
-            for few in blocks(len(unsure), _FEW):
-                part = unsure[few]
-                squares[part], rows[part] = search(vectors[part])
-        return squares, rows
 
 
 def exact_ranking(queries: np.ndarray, references: np.ndarray | None, metric: Metric) -> Nearest:

@@ -106,8 +106,7 @@ def corrected_scores(
     # product have length 1. `vectors_of` gives those of rows; a row is -1 where nothing was found.
     # Both come back best first, equal ones by row.
     is_l2 = metric == faiss.METRIC_L2
-    bound = _NEAR * np.vecdot(queries, queries)[:, None] if is_l2 else 1 - _NEAR
-    is_near = scores < bound if is_l2 else scores > bound
+    is_near = _are_near(queries, scores, metric)
     if not is_near.any():
         return scores, rows
     of, places = np.nonzero(is_near & (rows >= 0))
@@ -123,6 +122,41 @@ def corrected_scores(
     for all_of, of_changed in zip((scores, rows := rows.copy()), some, strict=True):
         all_of[changed] = np.take_along_axis(of_changed, order, axis=1)
     return scores, rows
+
+
+def _are_near(queries, scores, metric):
+    """Which scores `(Q, k)` of faiss are so near that products in float32 cancel."""
+    if metric == faiss.METRIC_L2:
+        return scores < _NEAR * np.vecdot(queries, queries)[:, None]
+    return scores > 1 - _NEAR
+
+
+def flat_search(
+    index: faiss.IndexFlat, queries: np.ndarray, k: int, selector: faiss.IDSelector | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Corrected scores `(Q, k)` of the nearest vectors of an index, and their rows, -1 for none."""
+    metric = index.metric_type
+    scores, rows = index.search(queries, k, params=faiss.SearchParameters(sel=selector))
+    unsure = np.flatnonzero(_are_near(queries, scores[:, -1:], metric)[:, 0])
+    if k < index.ntotal and len(unsure):
+        # Products may have chosen these k at random. With a selector, faiss takes differences.
+        some, found = queries[unsure], rows[unsure]
+        squares = np.empty_like(found, np.float32)
+        faiss.knn_L2sqr(
+            faiss.swig_ptr(some),
+            index.get_xb(),
+            index.d,
+            len(some),
+            index.ntotal,
+            k,
+            faiss.swig_ptr(squares),
+            faiss.swig_ptr(found),
+            None,
+            selector or faiss.IDSelectorAll(),
+        )
+        scores[unsure] = squares if metric == faiss.METRIC_L2 else 1 - squares / 2
+        rows[unsure] = found
+    return corrected_scores(queries, scores, rows, index.reconstruct_batch, metric)
 
 
 def correct_squares(squares: np.ndarray, queries: np.ndarray, references: np.ndarray) -> None:

@@ -1,5 +1,8 @@
+import faiss
 import numpy as np
 import pytest
+from clusters import tight_classes
+from scipy.spatial.distance import cdist
 
 from gsp_tf.evaluation import nearest_neighbours
 
@@ -51,6 +54,23 @@ def test_embeddings_that_are_almost_the_same_keep_their_order(metric, spread, fi
     np.testing.assert_allclose(found, expected, rtol=2e-3)
     expected = np.sqrt(expected) if metric == "euclidean" else expected / 2
     np.testing.assert_allclose(distances, expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("spread", [1e-2, 1e-3])
+@pytest.mark.parametrize(("count", "num_queries", "threads"), [(1000, 1000, 2), (33_000, 20, 32)])
+def test_tight_classes_are_told_apart(metric, spread, count, num_queries, threads):
+    """faiss multiplies matrices for many queries, and for fewer queries than threads."""
+    points = tight_classes(spread, count)
+    squares = cdist(points[:20].astype(float), points.astype(float), "sqeuclidean")
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(threads)
+    try:
+        indices, _ = nearest_neighbours(points[:num_queries], points, 6, metric)
+    finally:
+        faiss.omp_set_num_threads(before)
+    found = np.take_along_axis(squares, indices[:20], axis=1)
+    np.testing.assert_allclose(found, np.sort(squares, axis=1)[:, :6], rtol=2e-3, atol=1e-15)
 
 
 @pytest.mark.parametrize(("metric", "offset"), [("euclidean", 0), ("euclidean", 10), ("cosine", 0)])

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import faiss
 import numpy as np
 
-from gsp_tf.evaluation import all_but, corrected_scores
+from gsp_tf.evaluation import all_but, corrected_scores, flat_search
 
 Kind = Literal["exact", "sq8", "hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq"]
 Rescore = Literal["sq8", "vectors"]
@@ -309,9 +309,9 @@ class VectorIndex:
 
     def _nearest(self, queries, k, selector, everything):
         """As `search`, with the threads of faiss as they are."""
-        if self.codes is None or not len(self):
+        if self.codes is None:
             found = self._found(queries, k, selector, everything)
-            return self._corrected(queries, *found) if self.kind in KEEP_VECTORS else found
+            return self._corrected(queries, *found) if self.kind == "hnsw" else found
         depth = min(len(self), max(_CANDIDATES_PER_NEIGHBOUR * k, _FEWEST_CANDIDATES))
         rows = max(1, _FLOATS // (max(depth, 1) * self.dim))
         parts = []
@@ -335,10 +335,10 @@ class VectorIndex:
 
     def _found(self, queries, k, selector, everything):
         """Scores and ids by the index alone."""
-        index = self.index
+        index, kept = self.index, _inner(self.index)
+        everything |= self.kind == "exact"
         if selector is None and not everything:
             return index.search(queries, k)
-        kept = _inner(index)
         if isinstance(kept, faiss.IndexIVF):
             lists = kept.nlist if everything else kept.nprobe
             return kept.search(
@@ -347,11 +347,12 @@ class VectorIndex:
         if isinstance(kept, faiss.IndexHNSW) and not everything:
             steps = faiss.SearchParametersHNSW(sel=selector, efSearch=kept.hnsw.efSearch)
             return index.search(queries, k, params=steps)
-        if not isinstance(kept, faiss.IndexHNSW):
-            return index.search(queries, k, params=faiss.SearchParameters(sel=selector))
         of_rows = None if selector is None else faiss.IDSelectorTranslated(index.id_map, selector)
-        parameters = faiss.SearchParameters(sel=of_rows)
-        scores, rows = _storage(index).search(queries, k, params=parameters)
+        if self.kind in KEEP_VECTORS:
+            scores, rows = flat_search(_storage(index), queries, k, of_rows)
+        else:
+            parameters = faiss.SearchParameters(sel=of_rows)
+            scores, rows = _storage(index).search(queries, k, params=parameters)
         return scores, np.where(rows < 0, -1, _row_ids(index)[rows])
 
     def _rescored(self, queries, ids, k):
@@ -456,7 +457,9 @@ def exact_neighbours(
     """Ids `(Q, k)` of the nearest in blocks of ids and vectors; each query leaves one id out."""
     heap = faiss.ResultHeap(len(queries), k + 1, keep_max=metric == faiss.METRIC_INNER_PRODUCT)
     for ids, vectors in blocks:
-        scores, rows = faiss.knn(queries, vectors, min(k + 1, len(ids)), metric)
+        index = _FLAT[metric](vectors.shape[1])
+        index.add(vectors)
+        scores, rows = flat_search(index, queries, min(k + 1, len(ids)))
         heap.add_result(scores, ids[rows])
     heap.finalize()
     return heap.I[all_but(heap.I, excluded)].reshape(len(queries), k)

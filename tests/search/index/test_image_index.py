@@ -1,11 +1,14 @@
 import faiss
 import numpy as np
 import pytest
+from clusters import tight_classes
 from embedded import KINDS, random_embeddings, write_embeddings
+from scipy.spatial.distance import cdist
 
 from gsp_tf.evaluation import ExactSearch
-from gsp_tf.search import Index, build_index, change_index
+from gsp_tf.search import Embeddings, Index, build_index, change_index
 from gsp_tf.search.index import _folder, build
+from gsp_tf.search.index._vector_index import exact_neighbours
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -35,6 +38,24 @@ def test_far_from_zero_and_of_any_length(tmp_path):
     found, found_distances = index.search(embeddings, 5)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(found_distances, distances)
+
+
+@pytest.mark.parametrize(("metric", "rtol"), [("euclidean", 2e-3), ("cosine", 0.2)])
+def test_an_exact_index_tells_tight_classes_apart(tmp_path, metric, rtol):
+    points = tight_classes(1e-3, 2000)
+    squares = cdist(points.astype(float), points.astype(float), "sqeuclidean")
+    expected = np.sort(squares, axis=1)
+
+    def check(ids, ranks, rtol=2e-3):
+        found = np.sort(np.take_along_axis(squares, ids, axis=1), axis=1)
+        np.testing.assert_allclose(found, expected[:, ranks], rtol=rtol, atol=1e-15)
+
+    index = build_index(Embeddings.from_arrays(points), tmp_path / "index", "exact", metric)
+    check(index.search(points, 6)[0], range(6))
+    blocks = [(np.arange(start, start + 1000), points[start : start + 1000]) for start in (0, 1000)]
+    nobody, flat = np.full(len(points), -1), index._space.faiss_metric
+    # Cosines of two blocks are compared in float32.
+    check(exact_neighbours(blocks, points, nobody, 6, flat), range(6), rtol)
 
 
 @pytest.mark.parametrize("kind", KINDS)

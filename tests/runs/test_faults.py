@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 
 import pytest
 from digit_runs import run_command
@@ -135,4 +136,8 @@ def test_reduced_copies_in_a_run(run, images, tmp_path, monkeypatch):
     broken.write_bytes(whole)
     code, said, folder = run("--data.cache", tmp_path / "copies", "--training.epochs", 1)
     assert code == 0 and len(list((tmp_path / "copies").glob("*/*.npy"))) == 200
+    shutil.rmtree(tmp_path / "copies")
+    again = Run(folder.path)
+    assert again.test_images == folder.metrics()["test_images"]
+    assert {*again.splits.test.paths} < {*map(str, images.glob("*/*.jpg"))}
     assert folder.metrics()["test"]["num_queries"] == 60

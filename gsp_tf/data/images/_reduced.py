@@ -1,6 +1,8 @@
 """Reduced copies of image files, so that training decodes each file once."""
 
+import functools
 import hashlib
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,16 +18,36 @@ from gsp_tf.data.images._jpeg import Window
 from gsp_tf.data.images._left_out import refusal
 from gsp_tf.data.images.decode import UnreadableImageError, read_image
 from gsp_tf.data.images.encoded_images import FileImages
-from gsp_tf.data.images.image_set import ImageSet
+from gsp_tf.data.images.image_set import ImageSet, constant
 
 _HEADER = 128  # bytes before the pixels in a `.npy` file of an image
 
 
 class _ReducedImages(FileImages):
-    """Images in `.npy` files of decoded pixels, as `reduce_images` writes them."""
+    """Image files that are read from `.npy` files of decoded pixels, as `reduce_images` makes.
+
+    The name of a copy, which identifies its image, comes from the file, channels and size.
+    """
+
+    def __init__(self, images: FileImages, copies: Sequence[Path]):
+        super().__init__(
+            images.paths, images.labels, images.class_names, images.groups, images.channels
+        )
+        self._files, self._copies = images, copies
+
+    @functools.cached_property
+    def _tensor(self):
+        return constant([os.fsencode(copy) for copy in self._copies])
+
+    def subset(self, classes: Sequence[int]) -> "_ReducedImages":
+        kept, _ = self._select(classes)
+        return _ReducedImages(self._files.subset(classes), [self._copies[i] for i in kept])
+
+    def identity(self, index: int) -> bytes:
+        return self._copies[index].name.encode()
 
     def read(self, index: int, seed: Sequence[int]) -> np.ndarray:
-        return np.load(self.paths[index], mmap_mode="r")
+        return np.load(self._copies[index], mmap_mode="r")
 
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
         contents = self._contents(index)
@@ -45,7 +67,7 @@ def reduce_images(images: FileImages, folder: PathLike, shorter_side: int) -> _R
     A file with a new size or modification time gets a new copy. Copies are renamed into place when
     complete, so several processes may use and fill one folder. The folder may be removed while no
     process uses it. A copy has a shorter side of `shorter_side` pixels, or that of a smaller image,
-    and takes `channels * height * width` bytes.
+    and takes `channels * height * width` bytes. The paths of the result are those of the files.
 
     Raises:
         ValueError: If files cannot be read as images; the message lists them.
@@ -65,7 +87,7 @@ def reduce_images(images: FileImages, folder: PathLike, shorter_side: int) -> _R
     ]
     if missing:
         _make(missing, folder, images.channels, shorter_side)
-    return _ReducedImages(copies, images.labels, images.class_names, images.groups, images.channels)
+    return _ReducedImages(images, copies)
 
 
 def _make(missing: Sequence[tuple[str, Path]], folder: Path, channels: int, shorter_side: int):

@@ -1,4 +1,5 @@
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -37,6 +38,10 @@ def test_copies_hold_the_reduced_pixels(files, tmp_path, channels):
     part = reduced.subset([1])
     assert len(part) == 3 and part.class_names == ("b",)
     np.testing.assert_array_equal(part.image(1), reduced.image(3))
+    assert reduced.paths == files.paths and part.paths == files.paths[2:]
+    ((images, _),) = evaluation_dataset(part, 8, 3)
+    ((of_all, _),) = evaluation_dataset(reduced, 8, 5)
+    np.testing.assert_array_equal(images, of_all[2:])
 
 
 def test_batches_come_from_the_copies(files, tmp_path):
@@ -62,6 +67,23 @@ def test_copies_are_made_once_and_again_for_a_changed_file(files, tmp_path, monk
     assert len(copies(folder)) == 6
     reduce_images(files, folder, 12)
     assert len(copies(folder)) == 11
+
+
+def test_an_image_is_found_again_by_its_file_and_size_wherever_its_copy_is(files, tmp_path):
+    def identities(images=files, folder="copies", side=16):
+        reduced = reduce_images(images, tmp_path / folder, side)
+        return [reduced.identity(index) for index in range(len(reduced))]
+
+    found = identities()
+    assert len(set(found)) == 5
+    shutil.rmtree(tmp_path / "copies")
+    assert found == identities() == identities(folder="others")
+    grey = FileImages(files.paths, files.labels, files.class_names, channels=1)
+    assert not set(found) & {*identities(grey), *identities(side=12)}
+    assert identities(files.subset([1])) == found[2:]
+    Image.new("RGB", (16, 16), "red").save(files.paths[0])
+    changed = identities()
+    assert changed[0] not in found and changed[1:] == found[1:]
 
 
 def test_unreadable_images_are_named_and_counted(files, tmp_path):

@@ -103,7 +103,7 @@ class Training:
             untrained=untrained,
             train_classes=fingerprint(self.splits.train),
             num_train_images=len(self.splits.train),
-            train_images=self._train_images(),
+            train_files=self._train_files(),
             unlabelled_images=fingerprint(self.splits.unlabelled),
             test_classes=fingerprint(self.splits.test),
             images=None if recipe.data.feature_cache is None else self.splits.digest(),
@@ -151,11 +151,10 @@ class Training:
             self.first_batches = self.inputs.training_batches(self.splits.train)
         self.evaluation = _evaluation(self.recipe, self.splits, self.inputs)
 
-    def _train_images(self):
+    def _train_files(self):
         """A short text that changes with the labels or the file names of the training images."""
-        images, is_copied = self.splits.train, self.recipe.data.cache is not None
-        paths = () if is_copied else getattr(images, "paths", ())  # copies have other names
-        names = "\n".join(Path(path).name for path in paths)
+        images = self.splits.train
+        names = "\n".join(Path(path).name for path in getattr(images, "paths", ()))
         found = images.labels.tobytes() + names.encode("utf-8", errors="surrogateescape")
         return hashlib.sha256(found).hexdigest()[:16]
 
@@ -174,8 +173,8 @@ class Training:
                 f"{began_with[1]}, now there are {len(images)} images of "
                 f"{len(images.class_names)} classes, or the classes have changed."
             )
-        now = self._train_images()
-        if metrics.get("train_images", now) != now:
+        now = self._train_files()
+        if metrics.get("train_files", now) != now:
             raise ValueError(
                 f"The training images are not those that {self.folder.path} began with: labels or "
                 "names of files have changed."

@@ -272,15 +272,14 @@ def test_training_images_with_other_labels_or_names_are_refused(stopped, capsys,
     def continued(paths):
         monkeypatch.setattr(images, "paths", tuple(paths))
         training = SimpleNamespace(folder=stopped, splits=Splits(images, images, images))
-        training.recipe = stopped.recipe()
-        training._train_images = functools.partial(Training._train_images, training)
+        training._train_files = functools.partial(Training._train_files, training)
         Training._check_same_training_images(training)
 
     for paths in swapped, renamed:
         with pytest.raises(ValueError, match="labels or names of files have changed"):
             continued(paths)
     continued(moved)
-    stopped.update_metrics(without=["train_images"])  # a run that began before there was the entry
+    stopped.update_metrics(without=["train_files"])  # a run that began before there was the entry
     continued(renamed)
 
 

@@ -152,6 +152,8 @@ def rank(
         out: JSON file for all metrics; null is ranking.json in a run, reranking.json with --rerank,
             and none for other sources.
     """
+    from gsp_tf.search import metric_of
+
     is_run = _is_run_folder(source)
     _check_tokens(tokens, rerank)
     columns = _columns(by, exclude_same, table)
@@ -181,7 +183,7 @@ def rank(
         sources["whitening"] = images.whitening
         _rerank_test_images(source, rerank, tokens, at, out, **sources)
         return
-    metric = _metric_of(images, metric)
+    metric = metric_of(images, metric)
     if rerank:
         record = _rerank(source, images, rerank, at, sources)
     elif dims:
@@ -216,16 +218,6 @@ def _read_images(source, gallery, columns=(), table=None, **options):
     for note in images.notes:
         print(f"note: {note}")
     return images
-
-
-def _metric_of(images, metric):
-    """The distance to compare images by: the one that is given, or theirs."""
-    if metric == "euclidean" and images.metric == "cosine" and images.references is not None:
-        raise ValueError(
-            "An index with cosine distances holds vectors of length 1, which have no Euclidean "
-            "distances to others; leave --metric out, or give cosine."
-        )
-    return metric or images.metric or "euclidean"
 
 
 def _columns(by, exclude_same, table):
@@ -344,10 +336,11 @@ def verify(
 
     from gsp_tf.commands._rankings import write_metrics
     from gsp_tf.evaluation import classes_for_interval
+    from gsp_tf.search import metric_of
 
     is_run = _is_run_folder(source)
     images = _read_images(source, gallery)
-    metric = _metric_of(images, metric)
+    metric = metric_of(images, metric)
     if gallery:
         found, record, what = _identified(images, rates, metric)
         of_kind = "of the gallery among the queries, or of others"

@@ -183,7 +183,7 @@ def _model_path(folder):
 def _of_run(run, public, embedder, name, folder):
     """The metadata of a run; writes its recipe, results and thresholds."""
     metrics = run.folder.metrics()
-    thresholds = find_thresholds(None, run.info, run.folder.path, metric=None)
+    thresholds = find_thresholds(None, run.info, run.folder.path, None, None, run.dim)
     published = RunFolder(folder)
     published.write_recipe(public)
     published.update_metrics(**metrics)

@@ -94,7 +94,7 @@ def export_run(
     model = RunModel(path)
     out = Path(model.folder.path / format if out is None else out)
     refuse_existing(out)
-    thresholds = find_thresholds(None, model.info, model.folder.path, metric=None)
+    thresholds = find_thresholds(None, model.info, model.folder.path, None, None, model.dim)
     served = ServedEmbedder(model.embedder, attributes, pooling_weights)
     classes = train_classes(model)
     write, read, packages = _FORMATS[format]

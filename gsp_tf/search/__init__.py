@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:  # what commands, gsp_tf.export and benchmarks use, and no user does
     from gsp_tf.search._embedded import EmbeddingsFolder
     from gsp_tf.search._ranked import ranked_images
-    from gsp_tf.search.embeddings import is_index, read_labelled
+    from gsp_tf.search.embeddings import is_index, metric_of, read_labelled
     from gsp_tf.search.index._vector_index import VectorIndex, choose_effort, exact_neighbours
     from gsp_tf.search.index.neighbours import excluded_by
     from gsp_tf.search.thresholds import find_thresholds, thresholds_path

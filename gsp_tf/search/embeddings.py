@@ -393,6 +393,16 @@ def holds_embeddings(path: Path) -> bool:
     return not has_images and bool(_parquet_files(path))
 
 
+def metric_of(source: Embeddings, metric: str | None) -> str:
+    """The given distance, or that of a source of embeddings; refuses one that they cannot have."""
+    if metric == "euclidean" and source.metric == "cosine":
+        raise ValueError(
+            "Embeddings for cosine distances may have lost their lengths, which Euclidean "
+            "distances need; received metric='euclidean', accepted is 'cosine'."
+        )
+    return metric or source.metric or "euclidean"
+
+
 def is_index(path: PathLike) -> bool:
     """Whether a folder is that of an index."""
     return Path(path, "index.json").is_file()

@@ -11,7 +11,7 @@ import numpy as np
 from gsp_tf._metadata import LARGEST, Metadata, ModelInfo, check_range, check_same_model, versions
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import Estimate, PairDistances, calibrate_thresholds, conformal_threshold
-from gsp_tf.search.embeddings import Embeddings, read_labelled
+from gsp_tf.search.embeddings import Embeddings, metric_of, read_labelled
 from gsp_tf.search.index.image_index import Index
 
 NAME = "thresholds.json"
@@ -184,15 +184,16 @@ def find_thresholds(
     run: PathLike,
     index: Index | None = None,
     metric: str | None = "euclidean",
+    dim: int | None = None,
 ) -> Thresholds | None:
     """The given thresholds, else those in the folder of the index, else those of the run, checked.
 
     Thresholds that are found, not given, are passed over if they are for another metric, with a
     warning, or for embeddings of another dimension, such as whole ones where prefixes are searched.
-    `metric` is that of the run's embeddings, without an index; with `None`, any will do. Thresholds
-    of another model are refused.
+    `metric` and `dim` are those of the run's embeddings, without an index; with `None`, any will
+    do. Thresholds of another model are refused.
     """
-    whose, dim = f"the run {run}", None
+    whose = f"the run {run}"
     places = [Path(run) / NAME]
     if index is not None:
         whose, metric, dim = f"the index {index.path}", index.metadata.metric, index.metadata.dim
@@ -283,7 +284,7 @@ def calibrate(
     """
     source = read_labelled(source, seed=seed)
     class_names, labels = source.classes
-    metric = metric or source.metric or "euclidean"
+    metric = metric_of(source, metric)
     pairs = PairDistances(source.vectors, labels, metric, seed)
     found = calibrate_thresholds(
         pairs, false_match_rate, missed_match_rate, base_rate, num_resamples, confidence, seed

@@ -15,6 +15,8 @@ from gsp_tf.search import (
     Thresholds,
     build_index,
     calibrate,
+    compare_indexes,
+    find_label_errors,
     find_thresholds,
     search,
 )
@@ -121,6 +123,38 @@ def test_thresholds_of_another_model_are_refused(calibrated, images, tmp_path):
     calibrate(run / "cosine", 0.05, num_resamples=5)
     assert search(run, query, run / "cosine")[0].decision == "match"
     assert len(list(Index(run / "cosine").embeddings())[0][1]) == 80
+
+
+def test_thresholds_of_prefixes_do_not_decide_about_whole_embeddings(calibrated, tmp_path):
+    run = shutil.copytree(calibrated, tmp_path / "run")
+    (run / "thresholds.json").unlink()
+    prefixes = build_index(run / "embeddings", tmp_path / "prefixes", dim=2)
+    thresholds = calibrate(prefixes.path, 0.05, num_resamples=5, out=run / "thresholds.json")
+    model = RunModel(run)
+    assert thresholds.dim == 2 < model.dim
+    for folder in (export_run(run, "keras"), save_pretrained(run, tmp_path / "published")):
+        assert ExportMetadata.read(folder).thresholds is None
+    assert find_thresholds(None, model.info, run, dim=model.dim) is None
+    assert find_thresholds(None, model.info, run, dim=2) == thresholds
+
+
+def test_vectors_without_their_lengths_have_no_euclidean_distances(labelled, command, tmp_path):
+    embeddings, labels = labelled
+    source = Embeddings.from_arrays(embeddings * np.arange(1, 301)[:, None], labels=labels)
+    index = build_index(source, tmp_path / "cosine", metric="cosine").path
+    message = "may have lost their lengths.*received metric='euclidean', accepted is 'cosine'"
+    with pytest.raises(ValueError, match=message):
+        build_index(index, tmp_path / "euclidean", metric="euclidean")
+    with pytest.raises(ValueError, match=message):
+        calibrate(index, 0.05, metric="euclidean")
+    with pytest.raises(ValueError, match=message):
+        compare_indexes(index, metric="euclidean")
+    with pytest.raises(ValueError, match=message):
+        find_label_errors(index, tmp_path / "errors", metric="euclidean")
+    for name, *rates in (("rank",), ("verify", "0.05")):
+        code, _, errors = command(name, index, *rates, "--metric", "euclidean")
+        assert code and "accepted is 'cosine'" in errors
+    assert build_index(index, tmp_path / "copy").metadata.metric == "cosine"
 
 
 def test_cosine_thresholds_decide_where_distances_are_cosine(calibrated, images, command, tmp_path):

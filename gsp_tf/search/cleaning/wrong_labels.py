@@ -13,6 +13,7 @@ from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import ExactSearch, LabelVotes, label_votes
 from gsp_tf.search._tables import write_table
 from gsp_tf.search.cleaning._images import TableFormat, read_images
+from gsp_tf.search.embeddings import metric_of
 from gsp_tf.search.pages import write_gallery_page
 
 _MOST_SHOWN = 200
@@ -92,7 +93,7 @@ def find_label_errors(
                 f"{counted(len(images.names), 'image')}."
             )
         class_names, labels = np.unique([images.labels[row] for row in rows], return_inverse=True)
-        metric = metric or images.metric
+        metric = metric_of(images, metric)
         embeddings = images.embeddings_of(rows)
         votes = label_votes(embeddings, labels, min(k, len(rows) - 2), metric)
         found = _LabelErrors(

@@ -188,7 +188,7 @@ def open_images(
     is_embedded = embedded.metadata_path.is_file() and embedded.metadata().outcome is not None
     if index is not None or is_embedded or is_index(path / "index"):
         return IndexedImages(model, open_index(path, index), thresholds)
-    thresholds = find_thresholds(thresholds, model.info, path)
+    thresholds = find_thresholds(thresholds, model.info, path, dim=model.dim)
     try:
         return TestImages(model, thresholds)
     except (ValueError, OSError, ImportError, tf.errors.OpError) as error:

@@ -22,7 +22,7 @@ from gsp_tf.search._tables import (
     vectors_of,
     warn_of_columns,
 )
-from gsp_tf.search.embeddings import Embeddings
+from gsp_tf.search.embeddings import Embeddings, metric_of
 from gsp_tf.search.index._folder import (
     IndexFolder,
     IndexMetadata,
@@ -198,7 +198,7 @@ def _built(source, kind, metric, rng, rescore, dim):
     """The metadata and the segment of a new index."""
     count = source.count
     kind = choose_kind(count) if kind is None else kind
-    space = _space(source, metric or source.metric or "euclidean", dim)
+    space = _space(source, metric_of(source, metric), dim)
     index = VectorIndex.new(kind, len(space.origin), count, space.faiss_metric, rescore)
     blocks = functools.partial(_numbered, source, space, 0, dim)
     if kind != "exact" and 4 * count * index.dim < available_memory() // 2:

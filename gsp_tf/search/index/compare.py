@@ -13,7 +13,7 @@ from gsp_tf._console import listed, show_progress
 from gsp_tf._typing import PathLike
 from gsp_tf.evaluation import SearchSpace, truncated
 from gsp_tf.search._tables import vectors_of, write_table
-from gsp_tf.search.embeddings import Embeddings
+from gsp_tf.search.embeddings import Embeddings, metric_of
 from gsp_tf.search.index._vector_index import (
     CODES,
     FEWEST_TO_COMPRESS,
@@ -152,7 +152,7 @@ def compare_indexes(
     rng = np.random.default_rng(checked_seed(seed))
     sample = _sampled(source, most_vectors, rng)
     sample = sample if dim is None else truncated(sample, dim)
-    space = SearchSpace.around(sample, metric or source.metric or "euclidean")
+    space = SearchSpace.around(sample, metric_of(source, metric))
     sample = space.vectors(sample)
     is_query = np.zeros(len(sample), bool)
     num_queries = max(1, min(_QUERIES, len(sample) // 10))

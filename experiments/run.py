@@ -20,8 +20,8 @@ import records  # noqa: E402
 import sweeps  # noqa: E402
 from jsonargparse import auto_cli  # noqa: E402
 
-# The ladder and the program are programs of their own.
-HELPERS = ("ladder", "pictures", "program", "records", "sweep", "sweeps")
+# The classifier, the ladder and the program are programs of their own.
+HELPERS = ("classifier", "ladder", "pictures", "program", "records", "sweep", "sweeps")
 
 
 def names():

@@ -17,6 +17,7 @@ import zlib
 from pathlib import Path
 
 import average_pooling_plane
+import collage_maps
 import covering_bound
 import evidence_page
 import evidence_plan as plan
@@ -412,6 +413,7 @@ TABLES = {
     **{of.__name__: of for of in (groupings, branches, hybrid)},
     "heads": lambda table: heads.study(),
     "covering_bound": lambda table: covering_bound.study(),
+    "collage_maps": lambda table: collage_maps.study(),
     "ladder": ladder,
     "zero_shot": zero_shot,
     "average_pooling_plane": plane,

@@ -31,6 +31,7 @@ TITLES = {
     "collage": "Cifar Collage",
     "poolings": "Poolings on Cifar Collage",
     "causes": "What decides on Cifar Collage",
+    "collage_maps": "Cifar Collage from kept features: what selection can add, and what heads add",
     "program": "The authors' program on the same arrays (Cifar Collage)",
     "cars": "Cars196 (half)",
     "ccp": "CCP on Cars196 (half)",
@@ -47,6 +48,7 @@ TITLES = {
     "average_pooling_plane": "Average pooling on ten classes of CIFAR-100 (thesis, section 4.3)",
 }
 PLAIN = (
+    "collage_maps",
     "program",
     "covering_bound",
     "heads",

@@ -198,7 +198,8 @@ def trained(found, grid, method, loss, form, seed, steps):
     embeddings = keras.Model(maps, unit).predict(test.maps, batch_size=200, verbose=0)
     values = metrics(embeddings, test.labels)
     if grid > 1:
-        values["weight on the tile"] = 0.25
+        if method == "GAP":
+            values["weight on the tile"] = 0.25
         if hasattr(pooling, "pooling_weights"):
             local = keras.Model(maps, pooling.input)
             parts = np.array_split(test.maps[:1024].astype("float32"), 8)

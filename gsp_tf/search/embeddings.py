@@ -398,7 +398,7 @@ def metric_of(source: Embeddings, metric: str | None) -> str:
     if metric == "euclidean" and source.metric == "cosine":
         raise ValueError(
             "Embeddings for cosine distances may have lost their lengths, which Euclidean "
-            "distances need; received metric='euclidean', accepted is 'cosine'."
+            "distances need; received metric='euclidean', accepted is 'cosine' or no metric."
         )
     return metric or source.metric or "euclidean"
 

@@ -2,12 +2,12 @@
 
 import json
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from gsp_tf._console import counted
 from gsp_tf._files import replace_text
+from gsp_tf.evaluation import intervals
 from gsp_tf.visual import display_name, percent
 
 
@@ -25,9 +25,7 @@ def ranking_record(metrics):
         **{name: found.value for name, found in means.items()},
         "num_queries": metrics.num_queries,
         "num_skipped": len(metrics.labels) - metrics.num_queries,
-        "intervals": {
-            name: [found.low, found.high] for name, found in means.items() if np.isfinite(found.low)
-        },
+        "intervals": intervals(means),
     }
 
 

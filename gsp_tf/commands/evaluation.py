@@ -196,8 +196,8 @@ def rank(
         record = _rank(images, at, by, metric, sources)
         if classes_per_group:
             record["grouped_recall"] = _print_groups(grouped, at, classes_per_group)
-    if is_run and not rerank:
-        out = out or Path(source) / "ranking.json"
+    if is_run:
+        out = out or Path(source, "reranking.json" if rerank else "ranking.json")
     from gsp_tf.commands._rankings import write_metrics
 
     write_metrics(record, out)
@@ -273,12 +273,17 @@ def _rank(images, at, by, metric, sources):
 
 def _print_groups(found, at, classes_per_group):
     """Print grouped Recall@K in random groups of classes; what to write."""
+    from gsp_tf.evaluation import intervals
     from gsp_tf.visual import percent
 
     print(f"Among random groups of {classes_per_group} classes, in percent:")
     for k, estimate in zip(at, found.values(), strict=True):
         print(f"  grouped Recall@{k} {percent(*estimate)}")
-    return {"classes_per_group": classes_per_group} | {name: [*of] for name, of in found.items()}
+    return {
+        "classes_per_group": classes_per_group,
+        **{name: of.value for name, of in found.items()},
+        "intervals": intervals(found),
+    }
 
 
 def _rank_prefixes(images, dims, at, metric, sources):
@@ -335,7 +340,7 @@ def verify(
     import numpy as np
 
     from gsp_tf.commands._rankings import write_metrics
-    from gsp_tf.evaluation import classes_for_interval
+    from gsp_tf.evaluation import classes_for_interval, intervals
     from gsp_tf.search import metric_of
 
     is_run = _is_run_folder(source)
@@ -353,8 +358,8 @@ def verify(
     width = max(map(len, found))
     for name, estimate in found.items():
         print(f"  {name:<{width}}  {estimate}")
-    intervals = {name: list(of[1:]) for name, of in found.items() if np.isfinite(of.low)}
-    record = {name: of.value for name, of in found.items()} | record | {"intervals": intervals}
+    record = {name: of.value for name, of in found.items()} | record
+    record["intervals"] = intervals(found)
     write_metrics(record, out or (Path(source) / "verification.json" if is_run else None))
 
 

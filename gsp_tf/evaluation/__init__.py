@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:  # what other packages use, and no user does
     from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, truncated
+    from gsp_tf.evaluation.estimates import intervals
     from gsp_tf.evaluation.exact_search import all_but
     from gsp_tf.evaluation.label_errors import LabelVotes
     from gsp_tf.evaluation.near_duplicates import joined_groups

@@ -34,6 +34,11 @@ class Positives:
     ):
         self.labels = checked_labels(query_labels, np.size(query_labels), "query_labels")
         among_themselves = reference_labels is None
+        if among_themselves and reference_sources is not None:
+            raise ValueError(
+                "reference_sources are those of references; received none. Without references, the "
+                "queries search each other by query_sources."
+            )
         if among_themselves:
             reference_labels, reference_sources = self.labels, query_sources
         size = np.size(reference_labels)

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +45,11 @@ def estimate(
     tail = (1 - confidence) / 2
     low, high = np.quantile(known, [tail, 1 - tail])
     return Estimate(float(value), float(min(low, value)), float(max(high, value)))
+
+
+def intervals(means: Mapping[str, Estimate]) -> dict[str, list[float]]:
+    """The ends of the intervals of estimates that have one, by name."""
+    return {name: [of.low, of.high] for name, of in means.items() if math.isfinite(of.low)}
 
 
 def class_copies(

@@ -153,6 +153,8 @@ def reranking_metrics(
     queries, query_labels, references, reference_labels = checked_images(
         queries, query_labels, references, reference_labels
     )
+    if references is None and reference_tokens is not None:
+        raise ValueError("reference_tokens are those of references; received none.")
     tokens = query_tokens, query_tokens if references is None else reference_tokens
     if "transport" in methods:
         sizes = len(queries), len(queries if references is None else references)

@@ -12,6 +12,7 @@ from gsp_tf.evaluation import (
     RankingMetrics,
     checked_embeddings,
     clustering_metrics,
+    intervals,
     ranking_metrics,
     truncated,
 )
@@ -136,13 +137,6 @@ def test_metrics(ranking, embedded, evaluation):
         metrics["class_wise_map_at_r"] = means["class_wise_map_at_r"].value
         metrics |= clustering_metrics(embeddings, labels)
     return {name: np.asarray(value).item() for name, value in metrics.items()}, intervals(means)
-
-
-def intervals(means):
-    """The ends of the intervals of estimates that have one, by name."""
-    return {
-        name: [found.low, found.high] for name, found in means.items() if np.isfinite(found.low)
-    }
 
 
 def metrics_by_dim(embedded, dims, evaluation):

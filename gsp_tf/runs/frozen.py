@@ -12,10 +12,10 @@ from scipy.linalg import cholesky, solve_triangular
 from gsp_tf._console import show_progress
 from gsp_tf._files import reading_arrays, reason, replacing
 from gsp_tf.data import ImageSet, class_by_class
-from gsp_tf.evaluation import Estimate, RankingMetrics, ranking_metrics
+from gsp_tf.evaluation import Estimate, RankingMetrics, intervals, ranking_metrics
 from gsp_tf.recipe import Recipe
 from gsp_tf.runs._baselines import GAINS, frozen_name, stop_note, untrained_note
-from gsp_tf.runs._evaluation import embed_splits, intervals
+from gsp_tf.runs._evaluation import embed_splits
 from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._inputs import FeatureInputs, ImageInputs, evaluation_inputs
 from gsp_tf.runs.data import Splits, load_splits

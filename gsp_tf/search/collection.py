@@ -14,12 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gsp_tf._console import show_progress, to_install
 from gsp_tf._typing import PathLike
 from gsp_tf.search._embedded import EmbeddingsFolder, ImageList
-from gsp_tf.search._tables import located, opened_parquet, parquet_files, read_batches
+from gsp_tf.search._tables import (
+    class_names,
+    located,
+    opened_parquet,
+    parquet_files,
+    read_batches,
+)
 from gsp_tf.search.embed import (
     SHARD_SIZE,
     count_attempt,
@@ -114,8 +119,7 @@ class _Collection:
             images = images or paths
         labels = [None] * len(rows)
         if "label" in found:
-            texts = pc.cast(found["label"], pa.string()).to_pylist()
-            labels = [text or None for text in texts]
+            labels = class_names(found["label"]).to_pylist()
         columns = {
             name: found[name].cast(kind) if name in found else pa.nulls(len(rows), kind)
             for name, kind in self.columns.items()

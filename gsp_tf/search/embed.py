@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +25,14 @@ from gsp_tf.search._embedded import (
     ImageList,
     Outcome,
 )
-from gsp_tf.search._tables import as_text, num_tokens, token_columns, vector_column, write_table
+from gsp_tf.search._tables import (
+    as_text,
+    num_tokens,
+    opened_parquet,
+    token_columns,
+    vector_column,
+    write_table,
+)
 from gsp_tf.search.embedder import RunModel
 
 
@@ -97,16 +104,36 @@ _MOST_ATTEMPTS = 5
 
 @contextlib.contextmanager
 def writing(
-    out: PathLike | None, model: RunModel, images: ImageList, shard_size: int
+    out: PathLike | None,
+    model: RunModel,
+    images: ImageList,
+    shard_size: int,
+    is_old: Callable[[EmbeddingsFolder, int], bool] = lambda folder, number: False,
 ) -> Iterator[tuple[EmbeddingsFolder, EmbeddingsMetadata, list[int]]]:
     """A new or resumed folder, its metadata and the numbers of its missing shards, to write."""
     folder = EmbeddingsFolder(model.folder.path / "embeddings" if out is None else out)
     folder.refuse_other_files()
     with locked(folder.path):
         metadata = _begin(folder, model, images, shard_size)
-        numbers = range(metadata.num_shards if metadata.outcome is None else 0)
-        yield folder, metadata, [n for n in numbers if not folder.shard_path(n).is_file()]
+        numbers = range(metadata.num_shards)
+        missing = [n for n in numbers if not folder.shard_path(n).is_file() or is_old(folder, n)]
+        if missing and metadata.outcome is not None:
+            metadata = replace(metadata, outcome=None)
+            metadata.write(folder.metadata_path)
+        yield folder, metadata, missing
         _finish(folder, metadata)
+
+
+def _has_changed_files(folder, number):
+    """Whether files of a shard have another size or time, or are newer where they were corrupt."""
+    path = folder.shard_path(number)
+    with opened_parquet(path) as file:
+        shard = file.read(["path", *FILE_COLUMNS])
+    now = file_columns(shard["path"].to_pylist())
+    if any(not shard[name].combine_chunks().equals(now[name]) for name in FILE_COLUMNS):
+        return True
+    times = [_size_and_time(name)[1] for name, _ in folder.summarize_shard(number)[1]]
+    return any(time is not None and time > path.stat().st_mtime_ns for time in times)
 
 
 def _begin(folder, model, images, shard_size):
@@ -182,6 +209,7 @@ def _outcome(folder, metadata):
         count += images
         corrupt += unreadable
         lengths += extent
+    folder.corrupt_path.unlink(missing_ok=True)
     if corrupt:
         paths, reasons = map(list, zip(*corrupt, strict=True))
         write_table(folder.corrupt_path, {"path": paths, "reason": reasons})
@@ -237,7 +265,8 @@ def embed_images(
     """Embeds images with the best model of a run, and writes the embeddings as Parquet.
 
     The images are prepared as in `gsp-tf evaluate` and divided into shards in order. If a process
-    was killed, the same call computes only the missing shards. Files that cannot be read as images
+    was killed, the same call computes only the missing shards, and later those of files that have
+    changed. Files that cannot be read as images
     are left out, listed in `corrupt.csv` and reported in a warning.
 
     Args:
@@ -270,7 +299,7 @@ def embed_images(
     how = "Free some space; the same command continues with what is missing."
     with (
         advising(lambda: how),
-        writing(out, model, images, shard_size) as (folder, metadata, missing),
+        writing(out, model, images, shard_size, _has_changed_files) as (folder, metadata, missing),
     ):
         _check_tokens(folder, model, set(range(metadata.num_shards)) - set(missing), tokens)
         for number in missing:

@@ -489,6 +489,8 @@ def _of_folder(folder, tokens):
     own = ["embedding", *(TOKEN_COLUMNS if tokens else ())]
     left_out = [name for name in schema.names if name in (*own, *_NOT_METADATA)]
     plain, others = plain_columns(schema.empty_table().drop_columns(left_out))
+    if "id" in left_out:
+        others.append("id (an index has one of its own)")
 
     def read():
         for shard in folder.shards():

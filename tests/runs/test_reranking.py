@@ -121,6 +121,11 @@ def test_rank_takes_the_images_of_its_last_evaluation(gsp_run, tmp_path, capsys)
     other = write_embeddings(tmp_path / "other", np.eye(8), labels=list("aabbccdd"))
     assert run_command("rank", gsp_run, "--gallery", other) == 1
     assert "do not belong together: the models are of" in capsys.readouterr().err
+    labels = np.take(run.splits.test.class_names, found.query_labels)
+    np.savez(tmp_path / "gallery.npz", embeddings=found.queries, labels=labels)
+    arguments = "rank", gsp_run, "--gallery", tmp_path / "gallery.npz", "--rerank", "whitening"
+    assert run_command(*arguments) == 0
+    assert "whitening_8" in json.loads((gsp_run / "reranking.json").read_text("utf-8"))
 
 
 def test_evaluate_refuses_what_it_cannot_re_rank(gsp_run, digit_images, tmp_path, capsys):

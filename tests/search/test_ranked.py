@@ -83,7 +83,11 @@ def test_any_source_has_the_same_metrics_by_camera(clusters, sources, tmp_path, 
     text = capsys.readouterr().out
     assert "90 queries of 6 classes" in text and "Queries by camera" in text
     record = ranked(tmp_path, sources[0][2], "--at", 1, 7, "--classes-per-group", 3)
-    assert record["grouped_recall"]["grouped_recall_at_7"] == pytest.approx(grouped, abs=1e-6)
+    found = record["grouped_recall"]
+    assert found["grouped_recall_at_7"] == pytest.approx(grouped.value, abs=1e-6)
+    assert found["intervals"]["grouped_recall_at_7"] == pytest.approx(grouped[1:], abs=1e-6)
+    one_group = "--at", 1, "--classes-per-group", 4  # 6 classes fill one group: no interval
+    assert ranked(tmp_path, sources[0][2], *one_group)["grouped_recall"]["intervals"] == {}
     by_class = ranked(tmp_path, sources[0][2], "--by", "class", "--metric", "cosine")
     cosine = ranking_metrics(embeddings, classes, metric="cosine")
     assert_written(by_class["by class"]["class 3"], cosine.by()[3])
@@ -109,6 +113,8 @@ def test_galleries_and_ways_to_re_rank(clusters, sources, tmp_path):
     rows = halves == 0
     expected = reranking_metrics(other, classes[50:], one[rows], classes[:50][rows])
     assert list(record) == list(expected)
+    with pytest.raises(ValueError, match="reference_sources are those of references"):
+        ranking_metrics(embeddings, classes, reference_sources=cameras)
     for name, found in expected.items():
         assert_written(record[name], found.metrics)
     options = "--rerank", "k_reciprocal", "--exclude-same", "camera"

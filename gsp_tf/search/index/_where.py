@@ -45,8 +45,9 @@ def rows_where(table: pa.Table, condition: str) -> pa.Array:
     The condition is read as Python reads it, but nothing of it is run: comparisons of columns and
     literals, joined by `and`, `or` and `not`, are translated into an expression of Arrow, and
     everything else is refused. A comparison with a missing value is not met, and neither is its
-    opposite, as in SQL; `column is None` finds missing values. A column of dates or times is
-    compared with texts such as "2026-05-31". Backticks quote a name that Python would not take.
+    opposite, as in SQL; `column is None` finds missing values, and NaN is one. A column of dates or
+    times is compared with texts such as "2026-05-31". Backticks quote a name that Python would not
+    take.
     """
     quoted = {}
 
@@ -110,7 +111,7 @@ class _Translation:
             case ast.In(), _:
                 raise ValueError("in takes values in parentheses, such as camera in (1, 2)")
             case ast.Is(), ast.Constant(value=None):
-                return pc.field(self._name(left)).is_null()
+                return self._column(left).is_null()
             case ast.Is(), _:
                 raise ValueError("is takes None only, such as camera is None")
         return self._compared(left, _COMPARISONS[type(relation)], right)
@@ -131,9 +132,16 @@ class _Translation:
     def _side(self, node, other):
         """The type and the expression of a side of a comparison."""
         if isinstance(node, ast.Name):
-            return self._types[self._name(node)], pc.field(self._name(node))
+            return self._types[self._name(node)], self._column(node)
         value = self._literal(node, other)
         return value.type, pc.scalar(value)
+
+    def _column(self, node):
+        name = self._name(node)
+        column, kind = pc.field(name), self._types[name]
+        if pa.types.is_floating(kind):
+            column = pc.if_else(column.is_nan(), pc.scalar(pa.scalar(None, kind)), column)
+        return column
 
     def _literal(self, node, column):
         """A number, text or truth value, of the type of the column that it is compared with."""

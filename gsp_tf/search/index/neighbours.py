@@ -309,12 +309,20 @@ def _reranked(index, sets, ids, distances, k):
 def _neighbours(index, thresholds, names, ids, distances, costs):
     neighbours = []
     for number, (name, of_query) in enumerate(zip(names, ids, strict=True)):
-        own = name, os.path.abspath(name)
+        own = name, os.path.abspath(name), os.path.realpath(name)
         described = index.labels(of_query), index.paths(of_query)
         of_costs = None if costs is None else costs[number].tolist()
         found = in_order(thresholds, of_query, distances[number], *described, of_costs)
-        neighbours.append([one._replace(is_query=one.path in own) for one in found])
+        neighbours.append([one._replace(is_query=_is_of(own, one.path)) for one in found])
     return neighbours
+
+
+def _is_of(names, path):
+    """Whether a path is among the names of a file, or leads there through linked folders."""
+    if path in names:
+        return True
+    of_same_name = os.path.basename(path) == os.path.basename(names[-1])
+    return of_same_name and os.path.realpath(path) == names[-1]
 
 
 def in_order(thresholds, ids, distances, labels, paths, costs=None) -> list[Neighbour]:
@@ -385,7 +393,8 @@ def excluded_by(
     group_of = dict(zip(paths, groups, strict=True))
 
     def excluded(images):
-        images = [os.path.abspath(image) for image in images]
+        found = ((os.path.abspath(image), os.path.realpath(image)) for image in images)
+        images = [path if path in group_of else real for path, real in found]
         missing = [image for image in images if image not in group_of]
         if missing:
             raise ValueError(f"The index {index.path} does not hold {listed(missing, 3)}. {how}")

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -53,6 +55,8 @@ def test_bytes_are_named_by_their_row_or_path(tmp_path):
     batch = write(tmp_path / "a.parquet", {"bytes": [b"0", None], "label": ["x", ""]})
     assert batch.names == [f"{tmp_path / 'a.parquet'}#{row}" for row in (0, 1)]
     assert batch.images == [b"0", None] and batch.labels == ["x", None]
+    batch = write(tmp_path / "a.parquet", {"path": ["0.jpg"] * 3, "label": [1.0, math.nan, 2.0]})
+    assert batch.labels == ["1", None, "2"]
     batch = write(tmp_path / "a.parquet", {"bytes": [b"0"], "path": ["0.jpg"]})
     assert batch.names == [str(tmp_path / "0.jpg")] and batch.images == [b"0"]
     batch = write(tmp_path / "a.parquet", {"bytes": [b"0"], "path": ["s3://photos/0.jpg"]})

@@ -95,6 +95,33 @@ def test_what_is_complete_is_not_computed_again(finished_run, images, own, monke
         EmbeddingsFolder.open(own.path)
 
 
+def test_files_that_changed_are_computed_again(digits_run, images, tmp_path, monkeypatch):
+    folder = shutil.copytree(images, tmp_path / "in")
+    [broken, other, *_] = sorted(folder.rglob("*.png"))
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:90])
+    with pytest.warns(UserWarning, match="1 of 80 files cannot be read"):
+        out = embed_images(digits_run, [folder], tmp_path / "out", shard_size=16)
+    before = contents(out)
+    broken.write_bytes(whole)
+    done = []
+    original = RunModel.embed_images
+    monkeypatch.setattr(
+        RunModel,
+        "embed_images",
+        lambda self, paths, *more: done.extend(paths) or original(self, paths, *more),
+    )
+    embed_images(digits_run, [folder], out)
+    paths, _, embeddings = contents(out)
+    assert done == paths[:16] and paths[0] == str(broken) and not out.corrupt_path.exists()
+    np.testing.assert_allclose(embeddings[1:], before[2], atol=1e-6)
+    shutil.copy(paths[-1], other)  # another photograph under the same name
+    embed_images(digits_run, [folder], out)
+    embeddings = contents(out)[2]
+    assert done[16:] == paths[:16] and out.metadata().outcome.embedded == 80
+    np.testing.assert_allclose(embeddings[1], embeddings[-1], atol=1e-6)
+
+
 def test_files_that_are_no_images_are_listed_and_left_out(digits_run, images, tmp_path, command):
     folder = shutil.copytree(images, tmp_path / "in")
     broken = {

@@ -16,6 +16,7 @@ from gsp_tf.search import (
     search,
     search_many,
 )
+from gsp_tf.search.index.neighbours import _is_of
 
 SEARCH = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
 
@@ -131,6 +132,11 @@ def test_a_query_that_is_in_the_index_is_said_to_be_and_does_not_decide(
     copy = shutil.copy(path, tmp_path / "copy.png")
     found = search(run, [path.relative_to(images), copy], k=3)
     assert [[one.is_query for one in of] for of in found] == [[True, False, False], [False] * 3]
+    (tmp_path / "linked").symlink_to(images)
+    (tmp_path / "link.png").symlink_to(path)
+    links = [tmp_path / "linked" / path.relative_to(images), tmp_path / "link.png"]
+    assert [of[0].is_query for of in search(run, links, k=3)] == [True, True]
+    assert _is_of(("a.png", "/a.png", str(path)), str(links[0]))  # an index of linked paths
     nearest = found[0][1].distance
     assert nearest > 1e-3
     # By these thresholds a file matches itself, and everything else is unknown.

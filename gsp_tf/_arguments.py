@@ -20,13 +20,6 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
 
 
 def check_positive(**numbers: float) -> None:
-    """Raise ValueError unless the arguments of these names are positive."""
-    for name, number in numbers.items():
-        if not number > 0:
-            raise ValueError(f"{name} must be positive, received {number}.")
-
-
-def check_positive_and_finite(**numbers: float) -> None:
     """Raise ValueError unless the arguments of these names are positive and finite."""
     for name, number in numbers.items():
         if not 0 < number < math.inf:
@@ -70,7 +63,7 @@ def check_transport(
     """Raise ValueError for arguments for which (P2) of GSP or its solver is not defined."""
     if not 0 < transport_ratio <= 1:
         raise ValueError(f"transport_ratio must lie in (0, 1], received {transport_ratio}.")
-    check_positive_and_finite(entropy_smoothing=entropy_smoothing)
+    check_positive(entropy_smoothing=entropy_smoothing)
     check_choice("solver", solver, Solver)
 
 

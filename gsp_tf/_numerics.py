@@ -40,10 +40,14 @@ def safe_sqrt(x: Tensor) -> Tensor:
     return ops.where(is_zero, 0.0, ops.sqrt(ops.where(is_zero, 1.0, x)))
 
 
-def relative_rounding(x: Tensor) -> float:
+def relative_rounding(x: Tensor) -> float | Tensor:
     """Rounding error of a squared distance of rows, relative to the sum of two squared norms."""
     dtype = keras.backend.standardize_dtype(x.dtype)
-    size = max(8.0, math.sqrt(x.shape[-1]))
+    size = x.shape[-1]
+    if size is None:
+        size = ops.maximum(8.0, ops.sqrt(ops.cast(ops.shape(x)[-1], dtype)))
+    else:
+        size = max(8.0, math.sqrt(size))
     # Of coincident rows of 8 to 2048 columns, the largest is two thirds of this.
     return size * float(np.finfo(dtype).eps) * (1.0 if dtype == "float64" else 0.5)
 

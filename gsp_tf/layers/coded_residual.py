@@ -282,7 +282,7 @@ class CodedResidualBranches(LocalFeatureLayer):
                 hidden_dim,
                 shared_network,
                 diversity_weight,
-                self.prototypes_initializer,
+                self.prototypes_initializer.clone(),  # a second call would repeat its draws
                 self.data_format,
                 dtype=self.dtype_policy,
                 name=name,

@@ -6,12 +6,13 @@ from typing import Any, Literal
 import keras
 from keras import ops, tree
 
-from gsp_tf._arguments import check_sizes
+from gsp_tf._arguments import check_choice, check_sizes
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
 from gsp_tf.layers._local_features import DataFormat, LocalFeatureLayer
 from gsp_tf.layers.second_order_attention import SecondOrderAttention
 
+_Heads = Literal["both", "global", "local", "single"]
 _HEADS = {
     "both": ("global", "local"),
     "global": ("global",),
@@ -63,21 +64,19 @@ class GlobalLocalEmbedding(LocalFeatureLayer):
         dim: int,
         key_dim: int,
         scale: float = 1.0,
-        heads: Literal["both", "global", "local", "single"] = "both",
+        heads: _Heads = "both",
         attention: bool = True,
         data_format: DataFormat | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
-        if heads not in _HEADS:
-            raise ValueError(f"heads must be one of {', '.join(_HEADS)}; received {heads!r}.")
-        names = _HEADS[heads]
-        if dim < len(names) or dim % len(names):
-            raise ValueError(
-                f"dim must be a positive multiple of {len(names)} with heads={heads!r}, "
-                f"received {dim}."
-            )
+        check_choice("heads", heads, _Heads)
         check_sizes(dim=dim, key_dim=key_dim)
+        names = _HEADS[heads]
+        if dim % len(names):
+            raise ValueError(
+                f"dim must be a multiple of {len(names)} with heads={heads!r}, received {dim}."
+            )
         self.dim = int(dim)
         self.key_dim = key_dim
         self.scale = scale

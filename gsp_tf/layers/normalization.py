@@ -70,6 +70,9 @@ class PixelNormalization(keras.layers.Layer):
 
     Input: RGB images `(B, H, W, 3)`, pixels in [0, 255]. Output: `(B, H, W, 3)`.
 
+    Raises:
+        ValueError: if a mean is not finite, or a divisor is not positive.
+
     Example:
         >>> import numpy as np
         >>> layer = PixelNormalization(mean=(104.0, 117.0, 128.0), bgr=True)
@@ -86,6 +89,10 @@ class PixelNormalization(keras.layers.Layer):
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.mean, self.std = np.asarray(mean).tolist(), np.asarray(std).tolist()
+        if not np.all(np.isfinite(self.mean)) or not np.all(np.asarray(self.std) > 0):
+            raise ValueError(
+                f"mean must be finite and std positive; received mean={mean} and std={std}."
+            )
         self.bgr = bgr
 
     def call(self, images):

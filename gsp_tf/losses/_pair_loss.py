@@ -240,7 +240,7 @@ class PairLoss(Guarded, keras.losses.Loss):
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
         """Loss of the pairs as they are weighted: a scalar, unless the reduction is "none"."""
-        return self.reducer(self.terms(pairs), pairs.anchor_labels)
+        return self.reducer(self.terms(pairs), pairs.anchor_labels, pairs.every_anchor)
 
     def terms(self, pairs: Pairs) -> Terms:
         """Terms of the loss, and their weights, for each kind that is reduced by itself.

@@ -104,6 +104,7 @@ class DotProduct(Distance):
     """
 
     def __call__(self, x: Tensor, y: Tensor, where: Tensor | bool = True) -> Tensor:
+        x, y = at_least_float32(x, y)
         return 1.0 - ops.matmul(x, ops.transpose(y))
 
 
@@ -203,9 +204,10 @@ class SignalToNoise(Distance):
     """
 
     def __call__(self, x: Tensor, y: Tensor, where: Tensor | bool = True) -> Tensor:
-        centered, squares, has_signal = _signals(ops.convert_to_tensor(x))
+        x, y = at_least_float32(x, y)
+        centered, squares, has_signal = _signals(x)
         counted = ops.logical_and(has_signal, where)
-        centered_y = _signals(ops.convert_to_tensor(y))[0]
+        centered_y = _signals(y)[0]
         noises = pairwise_distances(centered, centered_y, squared=True, where=counted)
         return ops.where(has_signal, noises / ops.where(has_signal, squares, 1.0), 0.0)
 

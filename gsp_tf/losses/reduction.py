@@ -73,11 +73,17 @@ class Reduction(Guarded):
                 f"{len(self.class_weights)}."
             )
 
-    def __call__(self, parts: Iterable[tuple[Tensor, Tensor]], labels: Tensor) -> Tensor:
-        """The sum of the reduced parts; each has terms and weights, `(A, R)` or `(A,)`."""
-        return sum(self._reduced(*map(ops.convert_to_tensor, part), labels) for part in parts)
+    def __call__(
+        self, parts: Iterable[tuple[Tensor, Tensor]], labels: Tensor, anchors: Tensor | None = None
+    ) -> Tensor:
+        """The sum of the reduced parts; each has terms and weights, `(A, R)` or `(A,)`.
 
-    def _reduced(self, terms, weights, labels):
+        `anchors` has weights `(A,)`, 1 for each anchor that counts; `None` counts all.
+        """
+        parts = (map(ops.convert_to_tensor, part) for part in parts)
+        return sum(self._reduced(*part, labels, anchors) for part in parts)
+
+    def _reduced(self, terms, weights, labels, anchors):
         counted = self.counted(terms, ops.cast(weights, terms.dtype))
         costs = ops.where(counted > 0, counted * terms, 0.0)
         if self.class_weights is not None:
@@ -86,9 +92,9 @@ class Reduction(Guarded):
         if self.name == "none":
             return costs
         if len(terms.shape) == 1:
-            return self.of_anchors(costs, counted, per_anchor=False)
+            return self._total(costs, counted)
         # Rows are summed first: XLA on a CPU runs a reduction to a scalar on one core.
-        return self.of_anchors(ops.sum(costs, axis=1), ops.sum(counted, axis=1))
+        return self.of_anchors(ops.sum(costs, axis=1), ops.sum(counted, axis=1), anchors)
 
     def counted(self, terms: Tensor, weights: Tensor) -> Tensor:
         """The weights of terms, 0 for those that do not count.
@@ -117,18 +123,22 @@ class Reduction(Guarded):
         is_class = ops.logical_and(labels >= 0, labels < len(self.class_weights))
         return ops.take(weights, ops.where(is_class, labels, len(self.class_weights)))
 
-    def of_anchors(self, sums: Tensor, weights: Tensor, per_anchor: bool = True) -> Tensor:
+    def of_anchors(self, sums: Tensor, weights: Tensor, anchors: Tensor | None = None) -> Tensor:
         """The reduction, from the sum of the terms of each anchor and of their weights.
 
         Args:
             sums: float tensor `(A,)`.
             weights: float tensor `(A,)`.
-            per_anchor: whether "mean_per_anchor" is another mean than "mean".
+            anchors: weights `(A,)`, 1 for each anchor that counts; `None` counts all.
         """
+        if self.name == "mean_per_anchor":
+            sums = sums / ops.where(weights > 0, weights, 1.0)
+            weights = ops.ones_like(weights) if anchors is None else anchors
+        return self._total(sums, weights)
+
+    def _total(self, sums, weights):
         if self.name == "sum":
             return ops.sum(sums)
-        if self.name == "mean_per_anchor" and per_anchor:
-            return ops.mean(sums / ops.where(weights > 0, weights, 1.0))
         weight = ops.sum(weights)
         return ops.sum(sums) / ops.where(weight > 0, weight, 1.0)
 

@@ -37,6 +37,11 @@ class SelfSupervisedLoss(TwoViewLoss):
     def __init__(self, loss: PairLoss, symmetric: bool = True, **kwargs: Any) -> None:
         super().__init__(inner=[loss], **kwargs)
         check_pair_loss(self, loss, takes_relations=False)
+        if loss.num_classes is not None:
+            raise ValueError(
+                "A loss of views must do without classes and class_weights; received a "
+                f"{type(loss).__name__} of {loss.num_classes} classes."
+            )
         self.loss = loss
         self.symmetric = symmetric
         self.seed_generator = loss.seed_generator

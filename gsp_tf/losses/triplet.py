@@ -80,8 +80,8 @@ class TripletLoss(PairLoss):
 
     def pairs_loss(self, pairs: Pairs) -> Tensor:
         if self.triplets_per_anchor is not None:
-            return self.reducer([self._drawn(pairs)], pairs.anchor_labels)
-        return self.reducer.of_anchors(*self._of_all(pairs))
+            return self.reducer([self._drawn(pairs)], pairs.anchor_labels, pairs.every_anchor)
+        return self.reducer.of_anchors(*self._of_all(pairs), pairs.every_anchor)
 
     def _drawn(self, pairs):
         """Terms and weights `(A, T)` of triplets that are drawn."""

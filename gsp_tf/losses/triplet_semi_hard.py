@@ -75,4 +75,4 @@ class TripletSemiHardLoss(PairLoss):
         sums = ops.sum(terms, axis=1)
         if self.reducer.class_weights is not None:
             sums = sums * self.reducer.class_factors(pairs.anchor_labels, sums.dtype)
-        return self.reducer.of_anchors(sums, count[:, 0])
+        return self.reducer.of_anchors(sums, count[:, 0], pairs.every_anchor)

@@ -5,6 +5,7 @@ from functools import partial
 
 from keras import ops
 
+from gsp_tf._arguments import check_sizes
 from gsp_tf._backend import argmax, compiled
 from gsp_tf._numerics import at_least_float32
 from gsp_tf._typing import Tensor
@@ -37,9 +38,10 @@ def greedy_k_center(pool: Tensor, centers: Tensor, k: int) -> Tensor:
         >>> greedy_k_center(pool, np.zeros((1, 1), "float32"), 2).numpy().tolist()
         [3, 2]
     """
+    check_sizes(k=k)
     pool, centers = at_least_float32(pool, centers)
     pool_size = pool.shape[-2]
-    if k < 1 or (pool_size is not None and k > pool_size):
+    if pool_size is not None and k > pool_size:
         raise ValueError(
             f"greedy_k_center can choose 1 to {pool_size} of a pool {tuple(pool.shape)}, "
             f"received k={k}."

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from gsp_tf._arguments import check_positive
 from gsp_tf._numerics import at_least_float32, solve_positive_definite
 from gsp_tf._typing import Tensor
 
@@ -23,7 +24,7 @@ def ridge_regression(inputs: Tensor, targets: Tensor, ridge: float) -> Tensor:
         weights W `(..., d, t)`, float64 for float64 inputs, float32 otherwise.
 
     Raises:
-        ValueError: if `ridge` is not positive.
+        ValueError: if `ridge` is not positive and finite.
 
     Example:
         >>> import numpy as np
@@ -31,8 +32,7 @@ def ridge_regression(inputs: Tensor, targets: Tensor, ridge: float) -> Tensor:
         >>> ridge_regression(x, 3 * x, ridge=0.5).numpy().round(3).tolist()
         [[2.0, 0.0], [0.0, 2.0]]
     """
-    if not ridge > 0:
-        raise ValueError(f"ridge_regression needs ridge > 0, received {ridge}.")
+    check_positive(ridge=ridge)
     inputs, targets = at_least_float32(inputs, targets)
     transposed = ops.swapaxes(inputs, -1, -2)
     gram = ops.matmul(transposed, inputs)

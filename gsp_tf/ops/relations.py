@@ -43,6 +43,13 @@ def label_relation(x: Tensor, y: Tensor, relation: Relation) -> Tensor:
     x, y = (ops.convert_to_tensor(exact_labels(labels)) for labels in (x, y))
     if callable(relation):
         return _of_function(relation, x, y)
+    rank = 1 if relation == "equal" else 2
+    if len(x.shape) != rank or len(y.shape) != rank:
+        expected = "labels (a,) and (b,)" if rank == 1 else "label vectors (a, C) and (b, C)"
+        raise ValueError(
+            f"The relation {relation} is one of {expected}, received {tuple(x.shape)} and "
+            f"{tuple(y.shape)}."
+        )
     if relation == "equal":
         return ops.cast(ops.equal(x[:, None], y[None, :]), "float32")
     x, y = at_least_float32(x, y)

@@ -155,7 +155,7 @@ REFUSED = {
         "Sources belong to relation='equal'; received them with",
     "opis(FOUR, (0.5, 0.5))": "false_match_rates must ascend",
     "opis(FOUR, (0.01, 0.1))": "OPIS needs two distances between .* 0.01 and 0.1; the 4 pairs of",
-    "opis(FOUR, (0.25, 1.0), 0.0)": "weight must be positive, received 0.0",
+    "opis(FOUR, (0.25, 1.0), 0.0)": "weight must be positive and finite, received 0.0",
     "opis(FOUR, (0.25, 1.0), 1.0, 1)": "num_thresholds must be an integer of at least 2",
     "TokenSets.pack(TOKENS, np.ones((3, 2)), k=3)": "k must be between 1",
     "TokenSets.pack(TOKENS, -np.ones((3, 2)), k=1)": "not negative",
@@ -187,7 +187,7 @@ REFUSED = {
     "zero_shot_prediction(np.eye(3), [0, 1, 2], np.ones((3, 2)), num_splits=0)":
         "num_splits must be an integer of at least 1, received 0",
     "zero_shot_prediction(np.eye(3), [0, 1, 2], np.ones((3, 2)), ridge=0.0)":
-        "ridge must be positive, received 0.0",
+        "ridge must be positive and finite, received 0.0",
 }  # fmt: skip
 
 

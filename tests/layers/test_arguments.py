@@ -27,6 +27,7 @@ GIVEN = {
 }
 REFUSED = {
     "must be an integer of at least 1": [
+        (layers.GlobalLocalEmbedding, "dim", "4"),
         (layers.AttentiveGrouping, "key_dim", 0),
         (layers.CBAMPooling, "reduction", 0),
         (layers.CBAMPooling, "kernel_size", 1.5),
@@ -61,7 +62,7 @@ REFUSED = {
         (layers.CodedResidualBranches, "embedding_dim", (1, 2, 3)),
         (layers.DenseBranches, "embedding_dim", 5),
     ],
-    "must be a positive multiple of 2 with heads='both'": [
+    "must be a multiple of 2 with heads='both'": [
         (layers.GlobalLocalEmbedding, "dim", 7),
     ],
     "must be one of both, global, local, single": [(layers.GlobalLocalEmbedding, "heads", "all")],
@@ -117,7 +118,7 @@ def test_branches_take_integers_of_numpy():
     ("layer", "arguments", "message"),
     [
         (layers.DenseBranches, ((5, 0),), "embedding_dim must be an integer .* received 0"),
-        (layers.GlobalLocalEmbedding, (0, 3, 1.0, "local"), "1 with heads='local', received 0"),
+        (layers.GlobalLocalEmbedding, (0, 3, 1.0, "local"), "dim must be an integer .* received 0"),
         (layers.WeldonPooling, (3, -1), "k_min must be an integer of at least 0, received -1"),
     ],
 )

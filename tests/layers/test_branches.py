@@ -49,6 +49,8 @@ def test_gives_what_the_two_transforms_give():
     for branch, output, count in ((layer.first, outputs[0], 3), (layer.second, outputs[1], 5)):
         assert isinstance(branch, CodedResidualTransform) and branch.num_prototypes == count
         np.testing.assert_array_equal(branch(features), output)
+    one, other = (np.ravel(branch.prototypes)[:15] for branch in (layer.first, layer.second))
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.99  # each branch has draws of its own
     assert layer.compute_output_shape((None, 4, 3, 5)) == ((None, 4), (None, 6))
     np.testing.assert_array_equal(
         layer.correlation_maps(features), layer.first.correlation_maps(features)

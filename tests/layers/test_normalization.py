@@ -6,6 +6,12 @@ from gradients import differentiated
 from gsp_tf.layers import L2Normalization, LipschitzNormalization, PixelNormalization
 
 
+@pytest.mark.parametrize("given", [{"std": 0.0}, {"std": [1.0, -1.0, 1.0]}, {"mean": np.nan}])
+def test_pixels_are_not_divided_by_nothing(given):
+    with pytest.raises(ValueError, match="mean must be finite and std positive; received"):
+        PixelNormalization(**given)
+
+
 def test_lipschitz_equals_the_authors_layer(oracle):
     case = oracle("lipschitz_normalization")
     y, (gradient,) = differentiated(LipschitzNormalization(), case["x"], upstream=case["up"])

@@ -1,5 +1,6 @@
 """Every pair loss against its equation, written as loops over pairs and triplets."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import keras
@@ -11,13 +12,18 @@ from hypothesis import strategies as st
 from loss_examples import EVERY_PAIR_LOSS, with_weights
 
 from gsp_tf.losses import (
+    ContrastiveLoss,
     DynamicSoftMarginLoss,
+    GeneralizedLiftedStructureLoss,
     LabelSmoothing,
     Miner,
+    MultiSimilarityLoss,
     NormalizedSoftmaxLoss,
     PNLoss,
     PotentialFieldLoss,
+    RankedListLoss,
     SimilarityMixup,
+    TripletSemiHardLoss,
     VICRegLoss,
 )
 
@@ -443,11 +449,16 @@ def test_dynamic_soft_margin(min_value):
 
 # Those with a mean over all anchors, and some that count the anchor itself.
 @pytest.mark.parametrize(
-    "name",
-    ["cosine_contrastive", "generalized_lifted_structure", "instance", "multi_similarity", "pnp"]
-    + ["ranked_list", "recall_at_k", "smooth_ap"],
+    ("name", "reduction"),
+    [
+        *((name, None) for name in ("cosine_contrastive", "instance", "multi_similarity", "pnp")),
+        *((name, None) for name in ("generalized_lifted_structure", "ranked_list")),
+        *((name, None) for name in ("recall_at_k", "smooth_ap")),
+        ("contrastive", "mean_per_anchor"),
+        ("triplet", "mean_per_anchor"),
+    ],
 )
-def test_similarity_mixup_is_the_loss_of_samples_and_their_mixtures(name, monkeypatch):
+def test_similarity_mixup_is_the_loss_of_samples_and_their_mixtures(name, reduction, monkeypatch):
     labels = np.array([4, 0, 4, 2, 0, 4])  # classes of 3, 2 and 1
     x = geometry(*np.random.default_rng(0).normal(size=(2, 6, 4)), True)["x"]
     samples, numbers = list(x), list(labels)
@@ -460,10 +471,31 @@ def test_similarity_mixup_is_the_loss_of_samples_and_their_mixtures(name, monkey
     monkeypatch.setattr(
         keras.random, "uniform", lambda shape, dtype, seed: keras.ops.full(shape, 0.25, dtype)
     )
-    loss = EVERY_PAIR_LOSS[name](normalize=False)
+    loss = EVERY_PAIR_LOSS[name](normalize=False, reduction=reduction)
     value = float(SimilarityMixup(loss, 2, dtype="float64")(labels, x))
     assert value == pytest.approx(float(loss(np.array(numbers), np.array(samples))), rel=1e-9)
     assert value > 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        MultiSimilarityLoss,
+        RankedListLoss,
+        GeneralizedLiftedStructureLoss,
+        ContrastiveLoss,
+        partial(ContrastiveLoss, reduction="mean_per_anchor"),
+        partial(TripletSemiHardLoss, reduction="mean_per_anchor"),
+    ],
+)
+def test_a_mean_over_anchors_leaves_out_those_without_a_signal(make):
+    x = np.random.default_rng(0).normal(size=(7, 5)).astype("float32")
+    x[6] = 3.0  # the variance of its components is 0
+    labels = np.array([0, 0, 1, 1, 2, 2, 1])
+    loss = make(distance="signal_to_noise", normalize=False)
+    expected = loss.pairwise(labels[:6], x[:6], labels, x, exclude_self=True)
+    assert float(loss(labels, x)) == pytest.approx(float(expected), rel=1e-5)
+    assert float(expected) > 0
 
 
 def test_potential_field():

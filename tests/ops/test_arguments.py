@@ -14,8 +14,15 @@ REFUSED = {
         r"same D, received shapes \(2, 3\) and \(2, 4\)",
     "pairwise_distances(np.ones(3), np.ones(3))": r"same D, received shapes \(3,\) and \(3,\)",
     **{f"greedy_k_center(np.ones((3, 2)), np.ones((1, 2)), {k})":
-       rf"can choose 1 to 3 of a pool \(3, 2\), received k={k}" for k in (0, 4)},
-    **{f"ridge_regression(EYE, EYE, {ridge})": "ridge > 0" for ridge in ("0.0", "-1.0", "NAN")},
+       message for k, message in {
+           "4": r"can choose 1 to 3 of a pool \(3, 2\), received k=4",
+           "0": "k must be an integer of at least 1, received 0",
+           "2.0": "k must be an integer of at least 1, received 2.0"}.items()},
+    **{f"ridge_regression(EYE, EYE, {ridge})": "ridge must be positive and finite"
+       for ridge in ("0.0", "-1.0", "NAN", "float('inf')")},
+    "label_relation([0, 1], [0, 1], 'any')":
+        r"relation any is one of label vectors .*received \(2,\) and \(2,\)",
+    "label_relation(EYE, EYE, 'equal')": r"relation equal is one of labels \(a,\) and \(b,\)",
     "label_relation(EYE, EYE, 'all')": UNKNOWN,
     "label_relation(EYE, EYE, None)": UNKNOWN,
     "label_relation(EYE, EYE, lambda x, y: np.ones((3, 2)))":

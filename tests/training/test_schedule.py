@@ -242,7 +242,7 @@ def test_a_learner_and_copies_of_arguments_refuse_to_change():
         ({"loss_weights.attributes": float}, r"no number loss_weights\.attributes"),
         ({"loss.scale": 3.0}, "must be a function of the epoch or one of"),
         ({"loss.scale": lambda epoch: float("nan")}, "gives nan, which is not finite"),
-        ({"loss.scale": lambda epoch: 0.0 * -1}, "scale must be positive, received"),
+        ({"loss.scale": lambda epoch: 0.0 * -1}, "scale must be positive and finite, received"),
         ({"loss_weights.embedding": lambda epoch: -1.0}, "must not be negative, received -1.0"),
     ],
 )

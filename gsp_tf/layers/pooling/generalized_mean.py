@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_positive_and_finite
+from gsp_tf._arguments import check_positive
 from gsp_tf._typing import Tensor
 from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling._base import LocalFeaturePooling
@@ -40,7 +40,7 @@ class GeneralizedMeanPooling(LocalFeaturePooling):
         self, p: float = 3.0, data_format: DataFormat | None = None, **kwargs: Any
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
-        check_positive_and_finite(p=p)
+        check_positive(p=p)
         self.p = p
 
     def build(self, input_shape):

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_positive_and_finite, check_transport
+from gsp_tf._arguments import check_positive, check_transport
 from gsp_tf._numerics import at_least_float32, average_weights
 from gsp_tf._typing import Solver, Tensor
 from gsp_tf.layers._local_features import DataFormat, InitializerLike, at_positions
@@ -189,7 +189,7 @@ class GeneralizedSumMeanPooling(GeneralizedSumPooling):
             data_format,
             **kwargs,
         )
-        check_positive_and_finite(p=p)
+        check_positive(p=p)
         self.p = p
 
     def build(self, input_shape):

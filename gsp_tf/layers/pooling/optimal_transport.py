@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from gsp_tf._arguments import check_positive_and_finite, check_sizes
+from gsp_tf._arguments import check_positive, check_sizes
 from gsp_tf._backend import rounded
 from gsp_tf._numerics import at_least_float32, softmax
 from gsp_tf._typing import Tensor
@@ -59,7 +59,7 @@ class OptimalTransportPooling(PrototypePooling):
     ) -> None:
         super().__init__(num_prototypes, prototypes_initializer, data_format, **kwargs)
         check_sizes(num_iterations=num_iterations)
-        check_positive_and_finite(entropy_smoothing=entropy_smoothing)
+        check_positive(entropy_smoothing=entropy_smoothing)
         self.entropy_smoothing = entropy_smoothing
         self.num_iterations = num_iterations
 

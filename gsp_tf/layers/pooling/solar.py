@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_positive_and_finite, check_sizes
+from gsp_tf._arguments import check_positive, check_sizes
 from gsp_tf.layers._local_features import DataFormat
 from gsp_tf.layers.pooling._base import LocalFeaturePooling
 from gsp_tf.layers.pooling.generalized_mean import generalized_mean
@@ -49,7 +49,7 @@ class SolarPooling(LocalFeaturePooling):
         super().__init__(data_format=data_format, **kwargs)
         if key_dim is not None:
             check_sizes(key_dim=key_dim)
-        check_positive_and_finite(p=p)
+        check_positive(p=p)
         self.key_dim = key_dim
         self.p = p
 

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gsp_tf._arguments import check_positive_and_finite, check_sizes
+from gsp_tf._arguments import check_positive, check_sizes
 from gsp_tf._typing import PathLike
 from gsp_tf.search import Index, RunModel, Thresholds
 from gsp_tf.search.explore._model_view import ModelView
@@ -153,7 +153,7 @@ def explore_app(
         FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     check_sizes(k=k)
-    check_positive_and_finite(max_upload_mb=max_upload_mb)
+    check_positive(max_upload_mb=max_upload_mb)
     model = RunModel(run)
     exploration = Exploration(ModelView(model), open_images(model, index, thresholds), k)
     return page_app(exploration, max_upload_mb, allowed_hosts)

@@ -116,7 +116,29 @@ def _register(name, function, title, family):
         network = getattr(keras.applications, function)(
             include_top=False, weights=weights, input_tensor=x, input_shape=(*input_shape[:2], 3)
         )
-        return keras.Model(images, network.output, name=name)
+        network = keras.Model(images, network.output, name=name)
+        return _with_own_pixels(network) if title == "EfficientNet" else network
+
+
+def _with_own_pixels(network):
+    """A copy of an EfficientNet with `PixelNormalization` in place of the layers of Keras."""
+    # Keras adds a layer for ImageNet weights alone, and its statistics are weights that a copy has
+    # without an effect: the same weights took other pixels, as they had come by a file or a copy.
+    own = keras.layers.Rescaling, keras.layers.Normalization
+
+    def copied(layer):
+        if isinstance(layer, keras.layers.Normalization):
+            return PixelNormalization(**IMAGENET, name="pixels")
+        if isinstance(layer, own):
+            return keras.layers.Identity()
+        return type(layer).from_config(layer.get_config())
+
+    copy = keras.models.clone_model(network, clone_function=copied)
+    left = {
+        id(weight) for layer in network.layers if isinstance(layer, own) for weight in layer.weights
+    }
+    copy.set_weights([weight for weight in network.weights if id(weight) not in left])
+    return copy
 
 
 for _title, _family in _FAMILIES.items():

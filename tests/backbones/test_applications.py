@@ -150,3 +150,31 @@ def test_a_download_that_fails_is_one_error(side, monkeypatch):
     path = backbones.weights_source("mobilenet_v2", side).path
     assert f"asked for {path.name}." in str(error.value) and str(path) in str(error.value)
     assert "Training can also start from random weights" in str(error.value)  # embed cannot
+
+
+def test_an_efficientnet_takes_the_same_pixels_however_its_weights_came(tmp_path, monkeypatch):
+    """Keras has another graph for ImageNet weights, whose statistics are loaded with them."""
+
+    def load(model, path, **_):
+        (layer,) = (x for x in model.layers if isinstance(x, keras.layers.Normalization))
+        layer.adapt_mean.assign([0.485, 0.456, 0.406])
+        layer.adapt_variance.assign([0.229, 0.224, 0.225])
+        layer.finalize_state()
+
+    monkeypatch.setattr(keras.Model, "load_weights", load)
+    monkeypatch.setattr("keras.src.utils.file_utils.get_file", lambda *_, **__: "b0.h5")
+    shape = 64, 64, 3
+    theirs = keras.applications.EfficientNetB0(include_top=False, input_shape=shape)
+    ours = backbones.create("efficientnet_b0", shape, weights="imagenet")
+    ours.set_weights([x for x in theirs.weights if not x.path.startswith("normalization/")])
+    images = np.random.default_rng(0).uniform(0, 255, (1, *shape)).astype("float32")
+    expected = np.asarray(theirs(images))
+    bound = 1e-5 * np.abs(expected).max()
+    np.testing.assert_allclose(ours(images), expected, rtol=1e-4, atol=bound)
+    monkeypatch.undo()
+    started = backbones.create("efficientnet_b0", shape)
+    started.set_weights(ours.get_weights())
+    ours.save_weights(tmp_path / "b0.weights.h5")
+    loaded = backbones.create("efficientnet_b0", shape, weights=str(tmp_path / "b0.weights.h5"))
+    for model in (started, loaded, backbones.freeze_batch_normalization(ours)):
+        np.testing.assert_allclose(model(images), expected, rtol=1e-4, atol=bound)

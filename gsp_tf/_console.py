@@ -4,6 +4,8 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 
+from rich.markup import escape
+
 _LIMIT = 20
 
 
@@ -16,6 +18,11 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 def printable(text: object) -> str:
     """The text, with characters replaced that a terminal takes for a command or cannot show."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def as_cell(text: object) -> str:
+    """The text for a table of rich, which takes words in brackets for styles."""
+    return escape(printable(text))
 
 
 def bulleted(items: Sequence[object], indent: str = "  ") -> str:

@@ -144,7 +144,7 @@ def weighted_layers(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:
     layers = [
         layer
         for layer in layers_within(model)
-        if layer._trainable_variables or (layer.quantization_mode and layer.variables)
+        if layer._trainable_variables or layer._non_trainable_variables
     ]
     return [(layer.variables[0].path.rpartition("/")[0], layer) for layer in layers]
 

@@ -113,7 +113,11 @@ def _parsers(typed):
         version=__version__,
     )
     subcommands = parser.add_subcommands(
-        required=True, metavar="", title="commands", description="COMMAND --help says more."
+        required=True,
+        prog="gsp-tf",
+        metavar="",
+        title="commands",
+        description="COMMAND --help says more.",
     )
     of_command = command_parser(typed, COMMANDS[typed]) if typed else None
     for name, function in COMMANDS.items():

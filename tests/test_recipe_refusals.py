@@ -122,6 +122,10 @@ REFUSED = {
     "callbacks: {csv_logger: {filename: ../a.csv}}": "must be a path within the run folder",
     "callbacks: {reduce_lr_on_plateau: {}}\ntraining: {schedule: {name: cosine}}":
         "reduce_lr_on_plateau needs training.schedule.name=constant, received cosine",
+    CLASSIFIER + "embedding: {whitening: true, position: after_pooling}":
+        "must be false with trainer=classification",
+    "callbacks: {model_checkpoint: {filepath: a.keras}}\ntraining: {ema_momentum: 0.9}":
+        "callbacks.model_checkpoint needs training.ema_momentum=0",
     FROZEN + "callbacks: {model_checkpoint: {filepath: a.keras}}\ndata: {feature_cache: f}":
         "callbacks.model_checkpoint needs data.feature_cache=null",
 }  # fmt: skip

@@ -12,7 +12,7 @@ from pictures import open_sides
 from sweep import HERE, embedded, opened, retrieval_rows, sweep
 
 from gsp_tf.evaluation import covering_radius_curve
-from gsp_tf.visual import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
+from gsp_tf.visual import INK, RUN_COLORS, run_style, transparent_figure
 
 FILES = ("ccp", "ccp_steps")
 RECIPE = str(HERE / "omniglot_ccp.yaml")
@@ -125,7 +125,7 @@ def draw(values, steps):
 
     def lines(axes, positions, ticks, series, **texts):
         for place, (label, names) in enumerate(series.items()):
-            style = dict(color=RUN_COLORS[place], marker=RUN_MARKERS[place])
+            style = dict(zip(("color", "marker"), run_style(place), strict=True))
             runs = [list(values[name]["MAP@R"].values()) for name in names]
             axes.plot(positions, [np.mean(run) for run in runs], label=label, **style)
             for position, run in zip(positions, runs, strict=True):

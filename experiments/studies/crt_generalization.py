@@ -10,7 +10,7 @@ from pictures import open_sides
 from sweep import HERE, TRAINING, UNSEEN, embedded, opened, titled_sweep
 
 from gsp_tf.evaluation import embedding_density, retrieval_metrics, spectral_decay
-from gsp_tf.visual import INK, RUN_COLORS, RUN_MARKERS, transparent_figure
+from gsp_tf.visual import INK, run_style, transparent_figure
 
 CRT_RECIPE = str(HERE / "small_collage_crt.yaml")
 BASELINE = ["--head=null", "--loss_weights={}", "--embedding.second_dim=null"]
@@ -59,7 +59,8 @@ def draw(values):
             for offset, variant in enumerate(VARIANTS):
                 points = list(values[f"{variant}, {title}"][quantity].values())
                 x = place + 0.2 * (offset - (len(VARIANTS) - 1) / 2)
-                style = dict(color=RUN_COLORS[offset], marker=RUN_MARKERS[offset], linestyle="")
+                color, marker = run_style(offset)
+                style = dict(color=color, marker=marker, linestyle="")
                 axes.plot([x] * len(points), points, label=None if place else variant, **style)
         axes.set(xticks=range(len(splits)), xticklabels=splits, xlim=(-0.5, 1.5), title=quantity)
         axes.set_ylim(0, 1.1 * axes.dataLim.ymax)

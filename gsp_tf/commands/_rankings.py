@@ -5,7 +5,7 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from gsp_tf._console import counted
+from gsp_tf._console import as_cell, counted
 from gsp_tf._files import replace_text
 from gsp_tf.evaluation import intervals
 from gsp_tf.visual import display_name, percent
@@ -34,15 +34,15 @@ def print_rankings(title, heading, rows, names, **more):
 
     More are texts of further columns, by their heading.
     """
-    table = Table(title=title)
-    table.add_column(heading, no_wrap=True)
+    table = Table(title=as_cell(title))
+    table.add_column(as_cell(heading), no_wrap=True)
     for name in ("queries", *map(display_name, names), *more):
         table.add_column(name, justify="right")
     for row, (name, metrics) in enumerate(rows.items()):
         means = metrics.means()
         cells = [percent(*means[column]) for column in names]
         cells += [texts[row] for texts in more.values()]
-        table.add_row(name, f"{metrics.num_queries:,}", *cells)
+        table.add_row(as_cell(name), f"{metrics.num_queries:,}", *cells)
     Console().print(table)
 
 

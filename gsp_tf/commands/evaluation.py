@@ -141,7 +141,8 @@ def rank(
             source, and for a run of a manifest from the manifest.
         metric: Distance; null is that of the source, or euclidean.
         rerank: Ways to re-rank: k_reciprocal, query_expansion, database_augmentation, whitening,
-            transport, or all; for embeddings that are not of a run, all is all but transport.
+            transport, or all; with --gallery, and for embeddings that are not of a run, all is all
+            but transport.
         whitening: Learn the whitening of --rerank whitening from the matched pairs of these
             labelled embeddings, such as those of the training images; or a run, for those of its
             validation images. Null takes the principal components of the searched images.
@@ -167,6 +168,10 @@ def rank(
         )
     if whitening is not None and not {"whitening", "all"} & set(rerank):
         raise ValueError("--whitening is for --rerank whitening; give that too.")
+    if tokens is not None and gallery and "transport" not in rerank:
+        raise ValueError(
+            "With --gallery, --rerank all leaves transport out; for --tokens, name it too."
+        )
     at = sorted(set(at)) or _AT
     of_run = rerank and is_run and not gallery  # then `rerank_run` reads the local features
     if of_run and not (exclude_same or whitening):

@@ -145,7 +145,7 @@ def tune(
     search: list[str] = (),
     trials: Count | None = None,
     objective: str | None = None,
-    sampler: Literal["tpe", "random"] = "tpe",
+    sampler: Literal["tpe", "random"] | None = None,
     no_pruning: bool = False,
     out: str | None = None,
     resume: str | None = None,
@@ -164,13 +164,13 @@ def tune(
         trials: Number of trials, those before --resume included; null is 20, or with --resume as
             many as the search was last asked for.
         objective: Metric of the validation classes; null is the one that chooses the model.
-        sampler: How values are chosen; tpe learns from the earlier trials.
+        sampler: How values are chosen; null is tpe, which learns from the earlier trials.
         no_pruning: Train every trial to its end, also those that are behind the others.
         out: Folder to create; null is tuning/NAME-SEED.
         resume: Folder of a search to continue. Several processes may work on one.
     """
     if resume is not None:
-        if recipes or search or objective or out or fields or no_pruning or sampler != "tpe":
+        if recipes or search or objective or out or fields or no_pruning or sampler:
             raise ValueError("--resume takes all but --trials from the folder of the search.")
         from gsp_tf.tuning import Tuning
 
@@ -181,7 +181,7 @@ def tune(
         space = TuningSpace.read(search)
         recipe, path, images = _recipe_of(recipes, out, fields=fields, place="tuning")
         path = out or _free(path, "tune")
-        tuning = Tuning(path, recipe, space, objective, sampler, pruning=not no_pruning)
+        tuning = Tuning(path, recipe, space, objective, sampler or "tpe", pruning=not no_pruning)
         if images is not None:
             from gsp_tf.runs import load_splits
 

@@ -263,9 +263,10 @@ class GateGrouping(_HiddenGrouping):
 
     def attention(self, features: Tensor, mask: Tensor | None) -> Tensor:
         magnitudes = ops.mean(ops.abs(self._gates(features)), axis=-1)
-        magnitudes = ops.expand_dims(average_weights(features, mask), -1) * magnitudes
+        average = ops.expand_dims(average_weights(features, mask), -1)
+        magnitudes = average * magnitudes
         total = ops.sum(magnitudes, axis=1, keepdims=True)
-        return magnitudes / ops.where(total > 0, total, 1.0)
+        return ops.where(total > 0, magnitudes / ops.where(total > 0, total, 1.0), average)
 
     def _gates(self, features):
         hidden = ops.add(ops.matmul(features, self.shared_kernel), self.shared_bias)

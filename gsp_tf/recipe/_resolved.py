@@ -198,6 +198,12 @@ def _check_callbacks(recipe):
             "callbacks.model_checkpoint needs data.feature_cache=null: training from features "
             f"leaves the frozen part out of the model; received {recipe.data.feature_cache}."
         )
+    if "model_checkpoint" in recipe.callbacks and recipe.training.ema_momentum:
+        raise ValueError(
+            "callbacks.model_checkpoint needs training.ema_momentum=0: it saves the weights "
+            "themselves, and the metrics are those of their averages, which model.keras has; "
+            f"received {recipe.training.ema_momentum}."
+        )
     for name, argument in (("csv_logger", "filename"), ("model_checkpoint", "filepath")):
         path = PurePath(recipe.callbacks.get(name, {}).get(argument, ""))
         if path.is_absolute() or ".." in path.parts:
@@ -215,6 +221,8 @@ def _check_classification(recipe):
     for section in ("head", "miner", "loss_wrapper"):
         if getattr(recipe, section) is not None:
             recipe.refuse(section, "null with trainer=classification")
+    if recipe.embedding.whitening:
+        recipe.embedding.refuse("whitening", "false with trainer=classification")
     for part, field in ((recipe.zero_shot, "weight"), (recipe.training, "adapt_batches")):
         if getattr(part, field):
             part.refuse(field, "0 with trainer=classification")

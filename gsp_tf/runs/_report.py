@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from gsp_tf._console import counted
+from gsp_tf._console import as_cell, counted
 from gsp_tf.data import ViewedImages, evaluation_image
 from gsp_tf.recipe import recipe_text
 from gsp_tf.runs._baselines import baselines, ending_notes
@@ -43,14 +43,14 @@ def print_results(folders: Sequence[RunFolder]):
     for name in columns:
         table.add_column(display_name(name).replace("Recall", "R"), justify="right")
     rows = [  # the runs of a protocol start from the same network
-        (name, *_cells(baseline.metrics, columns))
+        (as_cell(name), *_cells(baseline.metrics, columns))
         for recipe, result in runs
         for name, baseline in baselines(recipe, result).items()
     ]
     for row in dict.fromkeys(rows):
         table.add_row(*row)
     for recipe, result in runs:
-        table.add_row(recipe.name, *_cells(result["test"], columns))
+        table.add_row(as_cell(recipe.name), *_cells(result["test"], columns))
     Console().print(table)
     for recipe, result in runs:
         for note in ending_notes(recipe, result):

@@ -159,10 +159,11 @@ class Comparison:
     def markdown(self) -> str:
         """The table as Markdown, `mean ± deviation` in percent."""
         header = ["method", *(" ".join(column) for column in self.columns)]
-        lines = [header, ["---"] + ["---:"] * len(self.columns)]
+        lines = [["---"] + ["---:"] * len(self.columns)]
         for method, row in self.rows.items():
             cells = [str(row.get(column, "–")) for column in self.columns]
-            lines.append([method.replace("|", "\\|"), *cells])
+            lines.append([method, *cells])
+        lines = [[cell.replace("|", "\\|") for cell in line] for line in (header, *lines)]
         table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
         return table + "".join(f"\n{note}\n" for note in self._footnotes())
 

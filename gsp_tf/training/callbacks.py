@@ -79,12 +79,13 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.references = None
         if references is not None:
             self.references = _read_often(references, "references")
-        self._embedder = None
+        self._traced = None
 
     def set_model(self, model: keras.Model) -> None:
         embedder = getattr(model, "embedder", model)
-        if embedder is not self._embedder:
-            self._embedder, self._forward = embedder, inference(embedder)
+        traced = embedder, *map(id, embedder.variables)  # add_lora adds some
+        if traced != self._traced:
+            self._traced, self._forward = traced, inference(embedder)
         super().set_model(model)
 
     def evaluate(self) -> dict[str, float]:
@@ -135,7 +136,8 @@ class SaveBest(keras.callbacks.Callback):
     that continues from the checkpoint saves the model again. The file is written under a temporary
     name and then renamed. It is never half-written: if the run fails, it holds the last good
     weights. These are the moving averages if the optimizer keeps them (`use_ema`), and the sums of
-    kernels and low-rank matrices (`merged_lora`).
+    kernels and low-rank matrices (`merged_lora`). A callback that puts other weights back, such as
+    `EarlyStopping(restore_best_weights=True)` of another metric, must come after it.
 
     Args:
         path: file to write; ends in ".keras".

@@ -320,7 +320,7 @@ class ChanceConstrainedTrainer:
             chunk_size=given.chunk_size,
         )
         learner.compile(
-            type(given.optimizer).from_config(given.optimizer.get_config()),
+            _copied(given.optimizer),
             jit_compile=given.jit_compile,
             run_eagerly=given.run_eagerly,
             steps_per_execution=given.steps_per_execution,
@@ -328,6 +328,18 @@ class ChanceConstrainedTrainer:
         )
         learner.optimizer.build(learner.trainable_variables)
         return learner
+
+
+def _copied(optimizer):
+    """A copy of an optimizer, with what its config lacks: exclusions, and a rate that is called."""
+    config, rate = optimizer.get_config(), getattr(optimizer, "_learning_rate", None)
+    if callable(rate):
+        config["learning_rate"] = rate
+    copy = type(optimizer).from_config(config)
+    for name, value in vars(optimizer).items():
+        if name.startswith("_exclude_from_weight_decay"):
+            setattr(copy, name, value)
+    return copy
 
 
 class _Alternation(keras.callbacks.Callback):

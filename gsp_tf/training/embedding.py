@@ -157,7 +157,8 @@ class _ArrayBatches:
 def inference(embedder: keras.Model) -> Callable[[Tensor], Tensor]:
     """The embedder's forward pass in inference mode, embeddings only, traced once for all batches.
 
-    A first batch of one image is computed without a trace, which would take longer.
+    A first batch of one image is computed without a trace, which would take longer. The trace holds
+    the layers as they are: after `add_lora`, call this again.
 
     Args:
         embedder: model from images to embeddings, its first output.

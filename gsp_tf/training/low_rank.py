@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import keras
 from keras import ops
 
-from gsp_tf._arguments import check_patterns, idle_patterns
+from gsp_tf._arguments import check_patterns, check_positive, check_sizes, idle_patterns
 from gsp_tf._keras import layers_within, weighted_layers
 
 
@@ -34,7 +34,7 @@ def add_lora(
 
     Raises:
         ValueError: if a pattern is not a regular expression, if it matches no layer that can be
-            adapted, or if there is no such layer.
+            adapted, if there is no such layer, or if a number is out of range.
 
     Example:
         >>> import keras
@@ -47,6 +47,9 @@ def add_lora(
         ['hidden/lora_kernel_a', 'hidden/lora_kernel_b']
     """
     check_patterns(layers)
+    check_sizes(rank=rank)
+    if alpha is not None:
+        check_positive(alpha=alpha)
     weighted = weighted_layers(model)
     able = [(path, layer) for path, layer in weighted if _is_able(layer)]
     chosen = [

@@ -121,6 +121,8 @@ class MetricLearner(DistributedModel, keras.Model):
                 weights = {"embedding": 1.0 - attribute_weight, "attribute": attribute_weight}
         elif attribute_loss is not None:
             raise ValueError("attribute_loss is for a single loss; name it in the dict of losses.")
+        elif {*loss} <= {*_declared(embedder)}:
+            losses = {name: loss[name] for name in _declared(embedder) if name in loss}
         self.embedder = embedder
         self.chunk_size = chunk_size
         if chunk_size is not None:
@@ -370,18 +372,26 @@ def _checked_weights(losses, weights):
             f"loss_weights must be of {', '.join(complete)}, received one of {unknown[0]!r}."
         )
     for name, weight in weights.items():
-        if not weight >= 0:
-            raise ValueError(f"loss_weights must not be negative, received {name}={weight}.")
+        if not 0 <= weight < float("inf"):
+            raise ValueError(
+                f"loss_weights must be finite and not negative, received {name}={weight}."
+            )
     return {**complete, **weights}
 
 
 def embeddings_of(embedder: keras.Model, outputs: Tensor | list | tuple | dict) -> Tensor:
     """The embeddings among the outputs of an embedder or a learner, by name if they are a dict."""
-    # A Keras model of dicts sorts their names on PyTorch; its symbolic outputs keep the order.
-    declared = getattr(getattr(embedder, "embedder", embedder), "output", None)
-    if isinstance(outputs, dict) and isinstance(declared, dict):
-        return outputs[next(iter(declared))]
+    names = _declared(getattr(embedder, "embedder", embedder))
+    if isinstance(outputs, dict) and names:
+        return outputs[names[0]]
     return first_output(outputs)
+
+
+def _declared(embedder):
+    """The names of an embedder's outputs in their order, if they are a dict."""
+    # A Keras model of dicts sorts their names on PyTorch; its symbolic outputs keep the order.
+    declared = getattr(embedder, "output", None)
+    return [*declared] if isinstance(declared, dict) else []
 
 
 def loss_value(loss: _Loss, labels: Tensor, inputs: Tensor, training: bool) -> Tensor:

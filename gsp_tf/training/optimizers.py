@@ -123,10 +123,10 @@ def layer_wise_multipliers(model: keras.Model, lowest: float) -> dict[str, float
     if not 0 < lowest <= 1:
         raise ValueError(f"lowest must be above 0 and at most 1, received {lowest}.")
     paths = list(dict.fromkeys(_path(v).rpartition("/")[0] for v in model.trainable_variables))
-    return {
-        f"(^|/){re.escape(path)}/[^/]+$": lowest ** (1 - i / len(paths))
-        for i, path in enumerate(paths)
-    }
+    factors = {path: lowest ** (1 - i / len(paths)) for i, path in enumerate(paths)}
+    # The first pattern that fits counts, and a long path may end like a short one.
+    paths.sort(key=lambda path: -path.count("/"))
+    return {f"(^|/){re.escape(path)}/[^/]+$": factors[path] for path in paths}
 
 
 class _PathRules(FactoredRates):

@@ -11,6 +11,7 @@ from gsp_tf._config import Guarded, Number, numbers_of
 from gsp_tf._keras import batches_of, holding
 from gsp_tf.training.distribute import scope_of
 from gsp_tf.training.metric_learner import MetricLearner
+from gsp_tf.training.stop_on_nan import remake_train_function
 
 _Values = Callable[[int], float] | keras.optimizers.schedules.LearningRateSchedule
 
@@ -130,7 +131,7 @@ class Schedule(keras.callbacks.Callback):
 
     def _forget_traces(self):
         """Trace steps afresh, which hold variables or plain numbers."""
-        self.model.make_train_function(force=True)
+        remake_train_function(self.model)
         self.model.test_function = None
 
 

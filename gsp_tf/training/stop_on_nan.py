@@ -176,3 +176,12 @@ def release_batches(model: keras.Model) -> None:
     """Give a model its own training function back."""
     if isinstance(model.train_function, _KeptBatch):
         model.train_function = model.train_function.train_function
+
+
+def remake_train_function(model: keras.Model) -> None:
+    """Trace the steps of a model afresh, under the callbacks that keep its batches."""
+    kept = model.train_function
+    release_batches(model)
+    model.make_train_function(force=True)
+    if isinstance(kept, _KeptBatch):
+        kept.train_function, model.train_function = model.train_function, kept

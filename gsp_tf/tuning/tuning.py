@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gsp_tf._arguments import check_choice, check_sizes
-from gsp_tf._console import command_line, counted, to_install
+from gsp_tf._console import as_cell, command_line, counted, to_install
 from gsp_tf._files import (
     advising,
     csv_table,
@@ -247,7 +247,7 @@ class Tuning:
         columns = ["trial", objective, "untrained", "best_epoch", "epochs", "state", *fields]
         table = Table(*columns, title=f"{len(trials)} trials, {objective}")
         for row in rows:
-            table.add_row(*(_text(row[column]) for column in columns))
+            table.add_row(*(as_cell(_text(row[column])) for column in columns))
         Console().print(table)
         for row in rows:
             if row["note"]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         INK,
         MISS,
         RUN_COLORS,
-        RUN_MARKERS,
         prototype_colors,
         run_style,
         transparent_figure,

@@ -32,22 +32,23 @@ CLASS_COLORS = (
     "#a3c644",
 )
 """Colours of classes, in turn."""
-CLASS_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
-RUN_MARKERS = CLASS_MARKERS[: len(RUN_COLORS)]
-"""Matplotlib markers of runs, in turn."""
+_CLASS_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")  # one less than colours
+_RUN_MARKERS = _CLASS_MARKERS[: len(RUN_COLORS) - 1]
 _GOLDEN = 0.618034
 
 
 def run_style(position: int) -> tuple[str, str]:
-    """Colour and marker of the run at `position`; they repeat after six runs."""
-    position %= len(RUN_COLORS)
-    return RUN_COLORS[position], RUN_MARKERS[position]
+    """Colour and marker of the run at `position`; both repeat after 30 runs."""
+    return _style(position, RUN_COLORS, _RUN_MARKERS)
 
 
 def class_style(position: int) -> tuple[str, str]:
-    """Colour and marker of the class at `position`; they repeat after twelve classes."""
-    position %= len(CLASS_COLORS)
-    return CLASS_COLORS[position], CLASS_MARKERS[position]
+    """Colour and marker of the class at `position`; both repeat after 132 classes."""
+    return _style(position, CLASS_COLORS, _CLASS_MARKERS)
+
+
+def _style(position, colors, markers):
+    return colors[position % len(colors)], markers[position % len(markers)]
 
 
 def prototype_colors(prototypes: ArrayLike) -> np.ndarray:

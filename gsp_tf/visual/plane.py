@@ -73,8 +73,8 @@ def embedding_map(
 ) -> Figure:
     """Draws points coloured by class, with the most central image of each class.
 
-    Colours and markers follow the sorted labels and repeat after 12. A class is shown only by its
-    points if its picture would cover that of another.
+    Colours follow the sorted labels and repeat after 12, with other markers. A class is shown only
+    by its points if its picture would cover that of another.
 
     Args:
         points: floats `(N, 2)`.

@@ -76,7 +76,7 @@ def attribute_histograms(
         figure.set_layout_engine("constrained")
     panels = figure.subplots(len(rows), len(classes), sharex=True, sharey="row", squeeze=False)
     for (name, row), line in zip(rows.items(), panels, strict=True):
-        line[0].set_ylabel(name, color=INK, fontsize=8)
+        line[0].set_ylabel(name, color=INK, fontsize=8, parse_math=False)
         for label, axes in zip(classes, line, strict=True):
             members = row[labels == label]
             axes.bar(
@@ -92,7 +92,7 @@ def attribute_histograms(
             axes.spines[["top", "right"]].set_visible(False)
         line[0].set_ylim(bottom=0)
     for label, axes in zip(classes, panels[0], strict=True):
-        axes.set_title(_folded(class_names[label]), color=INK, fontsize=7)
+        axes.set_title(_folded(class_names[label]), color=INK, fontsize=7, parse_math=False)
     return figure
 
 

@@ -120,6 +120,12 @@ def test_interrupted_runs_are_marked(run):
     assert [row[-3] for row in rows] == ["interrupted runs", "1", "0"]
 
 
+def test_names_are_cells_of_one_table(run):
+    table = Comparison([run("a|b", 0.2, path="runs/c|d")]).markdown().splitlines()
+    columns = [len(re.findall(r"(?<!\\)\|", line)) for line in table[:3]]
+    assert "c\\|d" in table[0] and "| a\\|b |" in table[2] and len(set(columns)) == 1
+
+
 def test_runs_that_keep_the_untrained_model_are_marked(run):
     paths = [run("GSP", 0.2), run("GAP", 0.1)]
     RunFolder(paths[1]).update_metrics(best_epoch=None, epochs=3)

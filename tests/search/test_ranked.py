@@ -93,6 +93,15 @@ def test_any_source_has_the_same_metrics_by_camera(clusters, sources, tmp_path, 
     assert_written(by_class["by class"]["class 3"], cosine.by()[3])
 
 
+def test_names_of_classes_are_shown_as_they_are(clusters, tmp_path, capsys):
+    embeddings, classes, _ = clusters
+    names = np.array(["cup [red]", "cup [blue]", "pen[/cap]", "a", "b", "c"])
+    np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=names[classes])
+    ranked(tmp_path, tmp_path / "a.npz", "--by", "class")
+    text = capsys.readouterr().out
+    assert all(name in text for name in names)
+
+
 def test_galleries_and_ways_to_re_rank(clusters, sources, tmp_path):
     embeddings, classes, cameras = clusters
     one, other = embeddings[:50], embeddings[50:]

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.losses import ContrastiveLoss
-from gsp_tf.training import MetricLearner, RetrievalEvaluation, SaveBest, embed
+from gsp_tf.training import MetricLearner, RetrievalEvaluation, SaveBest, add_lora, embed
 
 NAMES = {"precision_at_1", "r_precision", "map_at_r", "recall_at_1", "recall_at_3"}
 
@@ -151,3 +151,24 @@ def test_a_best_model_that_was_due_is_saved_when_training_continues(tmp_path, mo
     callback.on_epoch_begin(4)
     assert (callback.best, callback.best_epoch) == (0.5, 3)
     assert saved_weight(tmp_path / "best.keras") == 7
+
+
+@pytest.mark.tensorflow
+def test_a_network_that_gets_low_rank_matrices_is_evaluated_with_them():
+    keras.utils.set_random_seed(0)
+    embedder = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8), keras.layers.Dense(3)])
+    callback = RetrievalEvaluation(arrays(), recall_at=(1,))
+    callback.set_model(embedder)
+    before = callback.evaluate()
+    add_lora(embedder, rank=2)
+    callback.set_model(embedder)
+    assert callback.evaluate() == before
+    for variable in embedder.trainable_variables:
+        variable.assign(np.random.default_rng(1).normal(size=variable.shape))
+    assert callback.evaluate() == evaluated_afresh(embedder) != before
+
+
+def evaluated_afresh(embedder):
+    callback = RetrievalEvaluation(arrays(), recall_at=(1,))
+    callback.set_model(embedder)
+    return callback.evaluate()

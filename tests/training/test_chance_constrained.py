@@ -232,3 +232,14 @@ def test_the_distance_of_all_weights_of_the_embedder_is_in_the_loss_and_saved(tm
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         ChanceConstrainedTrainer(metric_learner(), **arguments)
+
+
+def test_the_optimizer_keeps_its_exclusions_and_a_rate_that_is_a_function():
+    optimizer = keras.optimizers.SGD(lambda: 1e-3, weight_decay=100.0)
+    learner = metric_learner(optimizer)
+    optimizer.exclude_from_weight_decay(var_list=learner.embedder.weights)
+    before = learner.embedder.get_weights()[0]
+    trainer = ChanceConstrainedTrainer(learner, 2, 3, projection_weight=0.0)
+    fit(trainer, 1, [RetrievalEvaluation(dataset(*VALIDATION))])
+    moved = np.abs(learner.embedder.get_weights()[0] - before).max()
+    assert 0 < moved < 0.05 * np.abs(before).max()  # decay takes a tenth in a step

@@ -182,3 +182,20 @@ def test_matrices_that_cannot_be_added_to_a_quantized_kernel_are_refused(mode):
 def test_patterns_without_a_layer_are_refused(layers, message):
     with pytest.raises(ValueError, match=message):
         add_lora(every_kind(), rank=1, layers=layers)
+
+
+@pytest.mark.parametrize("numbers", [{"rank": 0}, {"rank": 2.0}, {"rank": 1, "alpha": 0.0}])
+def test_numbers_that_change_nothing_are_refused_before_the_network_is_frozen(numbers):
+    model = every_kind()
+    count = len(model.trainable_variables)
+    with pytest.raises(ValueError, match="(rank|alpha) must be"):
+        add_lora(model, **numbers)
+    assert len(model.trainable_variables) == count
+
+
+def test_batch_normalisation_without_weights_is_frozen_too():
+    inputs = keras.Input((4,))
+    normalized = keras.layers.BatchNormalization(center=False, scale=False, name="normal")(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(2)(normalized))
+    add_lora(model, rank=1)
+    assert not model.get_layer("normal").trainable

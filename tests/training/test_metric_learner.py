@@ -4,7 +4,13 @@ import pytest
 import tensorflow as tf
 
 from gsp_tf.layers import GeneralizedSumPooling
-from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss, Reduction, ZeroShotLoss
+from gsp_tf.losses import (
+    ContrastiveLoss,
+    MultiSimilarityLoss,
+    ProxyNCALoss,
+    Reduction,
+    ZeroShotLoss,
+)
 from gsp_tf.training import MetricLearner, embed
 
 CLASSES = 4
@@ -305,7 +311,7 @@ def test_loaded_learner_is_compiled_as_it_was(tmp_path):
         ),
         ({"loss": {"regularizers": ContrastiveLoss()}}, "reserved name regularizers, received 're"),
         ({"loss_weights": {"wid": 1.0}}, "of wide, middle, narrow, regularizers, .* 'wid'"),
-        ({"loss_weights": {"wide": -1.0}}, "must not be negative, received wide=-1.0"),
+        ({"loss_weights": {"wide": -1.0}}, "must be finite and not negative, received wide=-1.0"),
         ({"attribute_loss": ContrastiveLoss()}, "attribute_loss is for a single loss"),
     ],
 )
@@ -322,3 +328,16 @@ def test_outputs_without_a_loss_and_of_other_names():
     losses = {"left": ContrastiveLoss(), "middle": None, "narrow": None}
     with pytest.raises(ValueError, match=r"losses of left for 3 outputs \(wide, middle, narrow\)"):
         MetricLearner(three_outputs(as_dict=True), losses)
+
+
+def test_losses_in_any_order_belong_to_the_outputs_of_their_names():
+    images = keras.Input((4,))
+    outputs = {name: keras.layers.Dense(dim)(images) for name, dim in (("emb", 3), ("aux", 2))}
+    of_embeddings, other = ContrastiveLoss(), MultiSimilarityLoss()
+    embedder = keras.Model(images, outputs)
+    learner = MetricLearner(embedder, {"aux": other, "emb": of_embeddings})
+    assert learner.embedding_loss is of_embeddings
+    assert learner.named_losses == {"emb": of_embeddings, "aux": other}
+    assert MetricLearner(embedder, {"aux": None, "emb": other}).embedding_loss is other
+    with pytest.raises(ValueError, match="first output, the embeddings, needs a loss"):
+        MetricLearner(embedder, {"aux": other, "emb": None})

@@ -1,4 +1,5 @@
 import inspect
+import re
 
 import keras
 import numpy as np
@@ -284,3 +285,21 @@ def test_layer_wise_rates_fall_towards_the_input():
         assert (change == 0).all() == (name == "hidden_1")
     with pytest.raises(ValueError, match="above 0 and at most 1, received 0"):
         layer_wise_multipliers(keras.Sequential(), 0)
+
+
+def test_a_layer_within_a_block_has_a_factor_of_its_own():
+    class Block(keras.layers.Layer):
+        def build(self, shape):
+            self.proj = keras.layers.Dense(4, name="proj")
+            self.proj.build(shape)
+
+        def call(self, x):
+            return self.proj(x)
+
+    inputs = keras.Input((4,))
+    x = keras.layers.Dense(4, name="proj")(inputs)
+    model = keras.Model(inputs, Block(name="block")(x))
+    paths = [v.path for v in model.trainable_variables if v.path.endswith("kernel")]
+    factors = layer_wise_multipliers(model, 0.25)
+    found = [next(x for pattern, x in factors.items() if re.search(pattern, p)) for p in paths]
+    assert len(set(found)) == len(paths) == 2

@@ -12,9 +12,11 @@ from gsp_tf import losses
 from gsp_tf._config import numbers_of
 from gsp_tf.training import (
     Checkpoint,
+    HealthCheck,
     MetricLearner,
     ProjectionLearner,
     Schedule,
+    StopOnNaN,
 )
 
 RNG = np.random.default_rng(0)
@@ -264,3 +266,14 @@ def test_numbers_have_the_type_of_their_loss(precision, memory):
     loss = losses.MultiSimilarityLoss(beta=0.3, base=0.3, miner=losses.MultiSimilarityMiner(0.3))
     (expected,) = fit(learner_of(losses.CrossBatchMemory(loss, 32) if memory else loss, **EAGER))
     assert found == pytest.approx(2 * expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("order", itertools.permutations(range(3)), ids=str)
+def test_callbacks_that_keep_batches_may_come_before_or_after(order):
+    schedule = Schedule({"loss.scale": lambda epoch: 1.0 + epoch})
+    callbacks = HealthCheck(every=1), schedule, StopOnNaN()
+    learner = learner_of(losses.NCALoss(), rate=0.1, **EAGER)
+    fit(learner, epochs=2, callbacks=[callbacks[i] for i in order])
+    assert learner.embedding_loss.scale == 2.0
+    assert np.isfinite(callbacks[0].measures["loss"])
+    assert not hasattr(learner.train_function, "batch")

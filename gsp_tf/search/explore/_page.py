@@ -453,4 +453,5 @@ def _within(cell, window):
 
 
 def _rendered(template, **values):
-    return page_template(template, "search/explore").render(**values)
+    page = page_template(template, "search/explore").render(**values)
+    return page.encode("utf-8", "replace").decode()  # names of files may be no Unicode

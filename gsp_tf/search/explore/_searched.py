@@ -19,6 +19,7 @@ from gsp_tf.evaluation import ExactSearch
 from gsp_tf.runs import Run, load_splits
 from gsp_tf.search import Index, RunModel, Thresholds, find_thresholds, is_index, open_index
 from gsp_tf.search._embedded import EmbeddingsFolder
+from gsp_tf.search._tables import as_text
 from gsp_tf.search.index._where import ConditionError, rows_where
 from gsp_tf.search.index.neighbours import Neighbour, in_order
 from gsp_tf.search.pages import image_tile
@@ -216,4 +217,4 @@ def shown_reason(error: BaseException) -> str:
 
 def file_name(path: str) -> str:
     """The file name of a path with separators of any system."""
-    return path.replace("\\", "/").rsplit("/", 1)[-1]
+    return as_text(path.replace("\\", "/").rsplit("/", 1)[-1])

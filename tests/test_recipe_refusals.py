@@ -41,6 +41,8 @@ REFUSED = {
     "training: {optimizer: schedule_free_adamw, ema_momentum: 0.9}": "ema_momentum must be 0 with",
     "training: {learning_rate: 1e-5, schedule: {minimum: 1e-4}}":
         "minimum must be at most training.learning_rate, 1e-05, received 0.0001",
+    "data: {name: glyphs, skip_unreadable: true}": "must be false with data.name=glyphs",
+    "data: {name: cifar100, min_images_per_class: 5}": "must be 2 with data.name=cifar100",
     # Trainers.
     CLASSIFIER + "protocol: {name: ablation}": "must be fractions with trainer=classification",
     CLASSIFIER + "head: {name: linear_grouping, num_groups: 2}\nloss_wrapper: {name: grouped}":

@@ -68,11 +68,15 @@ def resolved(recipe: Recipe) -> Recipe:
     return recipe
 
 
+_ONLY_FOR_SOME = {"download": False, "skip_unreadable": False, "min_images_per_class": 2}
+
+
 def _check_data(recipe):
     data = recipe.data
     takes = parameters("data", data)
-    if data.download and "download" not in takes:
-        data.refuse("download", f"false with data.name={data.name}")
+    for field, default in _ONLY_FOR_SOME.items():
+        if getattr(data, field) != default and field not in takes:
+            data.refuse(field, f"{str(default).lower()} with data.name={data.name}")
     if data.cache is not None and "skip_unreadable" not in takes:
         data.refuse("cache", f"null with data.name={data.name}, whose images are in memory")
     if data.feature_cache is not None and recipe.backbone.frozen_to is None:

@@ -39,7 +39,8 @@ class CrossBatchMemory(PairWrapper):
             label vectors. `None` for classes.
 
     Weights, not trained: `memory (capacity, D)`, `memory_labels (capacity,)`, or `(capacity, C)`
-    for label vectors, and the scalars `num_enqueued` and `num_steps`.
+    for label vectors, and the scalars `num_enqueued` and `num_steps`, the calls that count for
+    `warmup_steps`.
 
     Call: `loss(labels, embeddings, training=True)`, labels from 0 to 2^31 - 1, or label vectors
     `(B, C)`.
@@ -121,16 +122,17 @@ class CrossBatchMemory(PairWrapper):
         anchors = l2_normalize(embeddings) if self.loss.normalize else embeddings
         warm = self.num_steps >= self.warmup_steps
         slots = self._enqueue(labels, anchors, ops.logical_or(warm, self.start_full))
+        counts = True
         if self.start_full:
-            waiting = self.warmup_steps * ops.shape(anchors)[0]
-            warm = self.num_enqueued >= ops.cast(self.capacity + waiting, self.num_enqueued.dtype)
+            counts = self.num_enqueued >= self.capacity
+            warm = ops.logical_and(warm, counts)
         total = self._memory_loss(labels, anchors, slots)
         if self.warmup_steps or not is_zero(self.batch_weight) or self.start_full:
             within = self.loss.mined_loss(
                 self.loss.pairs(anchors, anchors, labels, labels, exclude_self=True)
             )
             total = ops.where(warm, total + self.batch_weight * within, within)
-        self.num_steps.assign(self.num_steps + 1)
+        self.num_steps.assign(self.num_steps + ops.cast(counts, self.num_steps.dtype))
         return total
 
     def _enqueue(self, labels, anchors, fills):

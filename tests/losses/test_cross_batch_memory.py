@@ -95,20 +95,20 @@ def test_equals_a_ring(make, normalize, sizes, spare, warmup_steps, batch_weight
 
 
 @pytest.mark.parametrize("start_at", [0, 2])
-def test_may_start_as_the_authors_program_does(start_at):
-    size, batches_in_memory = 4, 3
+@pytest.mark.parametrize("sizes", [[4] * 8, [4, 4, 4, 1, 4, 4, 1, 4]])
+def test_may_start_as_the_authors_program_does(start_at, sizes):
     loss = losses.CrossBatchMemory(
         losses.ContrastiveLoss(0.1, 1.2),
-        size * batches_in_memory,
+        12,
         start_at,
         1.0,
         True,
         dtype="float64",
     )
     ring = Ring(loss.loss, loss.capacity)
-    for pointer, (labels, embeddings) in enumerate(batches([size] * 8), start=1):
+    for pointer, (labels, embeddings) in enumerate(batches(sizes), start=1):
         ring.write(labels, embeddings)
-        is_ready = pointer >= start_at + batches_in_memory
+        is_ready = pointer >= start_at + 3  # three batches of four fill the memory
         within = value_of(loss.loss, labels, embeddings)
         expected = within + value_of(ring.loss_of, labels, embeddings) * is_ready
         assert value_of(loss, labels, embeddings) == pytest.approx(expected, rel=1e-9)

@@ -4,8 +4,6 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 
-from rich.markup import escape
-
 _LIMIT = 20
 
 
@@ -22,6 +20,8 @@ def printable(text: object) -> str:
 
 def as_cell(text: object) -> str:
     """The text for a table of rich, which takes words in brackets for styles."""
+    from rich.markup import escape  # here: most commands print no table
+
     return escape(printable(text))
 
 

@@ -129,13 +129,8 @@ def ceiling(found):
     best = scores.mean(axis=2).argmax(axis=1)
     means, images = tiles.mean(axis=2), np.arange(len(tiles))
     yield "frozen, GAP", {**metrics(means.mean(axis=1), test.labels), "weight on the tile": 0.25}
-    yield (
-        "frozen, average of the labelled tile",
-        {
-            **metrics(means[place], test.labels),
-            "weight on the tile": 1,
-        },
-    )
+    labelled = metrics(means[place], test.labels)
+    yield "frozen, average of the labelled tile", labelled | {"weight on the tile": 1}
     chosen = metrics(means[images, best], test.labels)
     share = place[images, best].mean()
     yield "frozen, average of the tile with the best score", chosen | {"weight on the tile": share}
@@ -202,8 +197,8 @@ def trained(found, grid, method, loss, form, seed, steps):
             values["weight on the tile"] = 0.25
         if hasattr(pooling, "pooling_weights"):
             local = keras.Model(maps, pooling.input)
-            parts = np.array_split(test.maps[:1024].astype("float32"), 8)
-            weights = np.concatenate([pooling.pooling_weights(local(part)) for part in parts])
+            blocks = np.array_split(test.maps[:1024].astype("float32"), 8)
+            weights = np.concatenate([pooling.pooling_weights(local(block)) for block in blocks])
             weights = weights.reshape(len(weights), *weights.shape[1:3])
             values["weight on the tile"] = foreground_share(weights, test.masks[:1024]).mean()
     return values

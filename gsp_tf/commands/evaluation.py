@@ -53,9 +53,10 @@ def evaluate(
     opened.show()
 
 
-def _check_tokens(tokens, rerank):
+def _check_tokens(tokens, rerank, gallery=()):
     """Refuse a number of local features without transport, which alone compares them."""
-    if tokens is not None and not {"transport", "all"} & set(rerank):
+    with_transport = {"transport"} if gallery else {"transport", "all"}
+    if tokens is not None and not with_transport & set(rerank):
         raise ValueError("--tokens is for --rerank transport; give that too.")
 
 
@@ -156,7 +157,7 @@ def rank(
     from gsp_tf.search import metric_of
 
     is_run = _is_run_folder(source)
-    _check_tokens(tokens, rerank)
+    _check_tokens(tokens, rerank, gallery)
     columns = _columns(by, exclude_same, table)
     options = {"rerank": rerank, "classes_per_group": classes_per_group, "dims": dims, "by": by}
     options |= {"gallery": gallery, "exclude_same": exclude_same, "metric": metric}
@@ -168,10 +169,6 @@ def rank(
         )
     if whitening is not None and not {"whitening", "all"} & set(rerank):
         raise ValueError("--whitening is for --rerank whitening; give that too.")
-    if tokens is not None and gallery and "transport" not in rerank:
-        raise ValueError(
-            "With --gallery, --rerank all leaves transport out; for --tokens, name it too."
-        )
     at = sorted(set(at)) or _AT
     of_run = rerank and is_run and not gallery  # then `rerank_run` reads the local features
     if of_run and not (exclude_same or whitening):

@@ -94,9 +94,9 @@ class Pairs:
             pairs.positives, pairs.negatives = (
                 ops.where(is_defined, x, 0.0) for x in (self.positives, self.negatives)
             )
-            counted = is_defined[:, 0]
-            is_whole = self.counted is None
-            pairs.counted = counted if is_whole else ops.logical_and(counted, self.counted)
+            pairs.counted = is_defined[:, 0]
+            if self.counted is not None:
+                pairs.counted = ops.logical_and(pairs.counted, self.counted)
         return pairs
 
     def prefix(self, dim: int, normalize: bool) -> "Pairs":

@@ -173,6 +173,12 @@ class EmbeddingsFolder:
         with opened_parquet(path, self._compared(path)) as file:
             return file.metadata.num_rows, *_notes(file.metadata.metadata, path)
 
+    def files_of_shard(self, number: int) -> tuple[pa.Table, list[tuple[str, str]]]:
+        """The path, size and time of each image, and the corrupt ones; reads no embedding."""
+        path = self.shard_path(number)
+        with opened_parquet(path) as file:
+            return file.read(["path", *FILE_COLUMNS]), _notes(file.metadata.metadata, path)[0]
+
     @staticmethod
     def _compared(path):
         """The bytes of a shard, which have their checksum."""

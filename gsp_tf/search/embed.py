@@ -28,7 +28,6 @@ from gsp_tf.search._embedded import (
 from gsp_tf.search._tables import (
     as_text,
     num_tokens,
-    opened_parquet,
     token_columns,
     vector_column,
     write_table,
@@ -126,14 +125,13 @@ def writing(
 
 def _has_changed_files(folder, number):
     """Whether files of a shard have another size or time, or are newer where they were corrupt."""
-    path = folder.shard_path(number)
-    with opened_parquet(path) as file:
-        shard = file.read(["path", *FILE_COLUMNS])
+    shard, corrupt = folder.files_of_shard(number)
     now = file_columns(shard["path"].to_pylist())
     if any(not shard[name].combine_chunks().equals(now[name]) for name in FILE_COLUMNS):
         return True
-    times = [_size_and_time(name)[1] for name, _ in folder.summarize_shard(number)[1]]
-    return any(time is not None and time > path.stat().st_mtime_ns for time in times)
+    written = folder.shard_path(number).stat().st_mtime_ns
+    times = [_size_and_time(name)[1] for name, _ in corrupt]
+    return any(time is not None and time > written for time in times)
 
 
 def _begin(folder, model, images, shard_size):
@@ -266,8 +264,8 @@ def embed_images(
 
     The images are prepared as in `gsp-tf evaluate` and divided into shards in order. If a process
     was killed, the same call computes only the missing shards, and later those of files that have
-    changed. Files that cannot be read as images
-    are left out, listed in `corrupt.csv` and reported in a warning.
+    changed. Files that cannot be read as images are left out, listed in `corrupt.csv` and reported
+    in a warning.
 
     Args:
         run: Run folder.

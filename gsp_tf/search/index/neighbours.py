@@ -393,8 +393,8 @@ def excluded_by(
     group_of = dict(zip(paths, groups, strict=True))
 
     def excluded(images):
-        found = ((os.path.abspath(image), os.path.realpath(image)) for image in images)
-        images = [path if path in group_of else real for path, real in found]
+        paths = map(os.path.abspath, images)
+        images = [path if path in group_of else os.path.realpath(path) for path in paths]
         missing = [image for image in images if image not in group_of]
         if missing:
             raise ValueError(f"The index {index.path} does not hold {listed(missing, 3)}. {how}")

@@ -135,3 +135,11 @@ def test_mask_leaves_features_out_of_the_maps(make):
     np.testing.assert_allclose(channel_maps.sum(1), 1, rtol=1e-9)
     np.testing.assert_allclose(maps[0, mask[0]], alone[0], rtol=1e-9)
     assert not np.asarray(layer.attention_maps(features, mask=np.zeros_like(mask))).any()
+
+
+@every_layer
+def test_maps_of_features_that_are_all_zero_are_an_average(make):
+    layer = make(3, 4)
+    features = np.zeros((1, 6, 5), "float32")
+    layer(features)
+    np.testing.assert_allclose(layer.attention_maps(features), np.full((1, 6, 3), 1 / 6), rtol=1e-6)

@@ -126,6 +126,8 @@ def test_rank_takes_the_images_of_its_last_evaluation(gsp_run, tmp_path, capsys)
     arguments = "rank", gsp_run, "--gallery", tmp_path / "gallery.npz", "--rerank", "whitening"
     assert run_command(*arguments) == 0
     assert "whitening_8" in json.loads((gsp_run / "reranking.json").read_text("utf-8"))
+    assert run_command(*arguments[:-1], "all", "--tokens", 8) == 1  # all leaves transport out here
+    assert "--tokens is for --rerank transport; give that too" in capsys.readouterr().err
 
 
 def test_evaluate_refuses_what_it_cannot_re_rank(gsp_run, digit_images, tmp_path, capsys):

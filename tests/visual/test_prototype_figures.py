@@ -1,3 +1,5 @@
+import io
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
@@ -105,3 +107,10 @@ FINITE = r"finite \(N, h, w, K\) of the 2 images; received shape"
 def test_refuses(draw, arguments, error, message):
     with pytest.raises(error, match=message):
         draw(*arguments)
+
+
+def test_names_are_not_taken_for_mathematics():
+    names, attributes = [r"$\foo$", "$5 to $10"], {r"$\bar$": np.eye(2)}
+    figure = attribute_histograms(attributes, [0, 1], names)
+    figure.savefig(io.BytesIO())
+    assert [axes.get_title() for axes in figure.axes] == names

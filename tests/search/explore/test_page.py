@@ -1,3 +1,4 @@
+import os
 import re
 import shutil
 import struct
@@ -5,6 +6,7 @@ import zlib
 from pathlib import Path
 from urllib.parse import quote
 
+import jinja2
 import numpy as np
 import pytest
 from embedded import thresholds_at
@@ -12,9 +14,10 @@ from encoded_images import encoded
 from PIL import Image
 
 from gsp_tf.search import build_index, calibrate, embed_images
+from gsp_tf.search.explore import _page
 from gsp_tf.search.explore._model_view import ModelView
 from gsp_tf.search.explore._page import Exploration, found_html, page_app
-from gsp_tf.search.explore._searched import NoImages, open_images
+from gsp_tf.search.explore._searched import NoImages, file_name, open_images
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +231,11 @@ def test_answers_hide_the_folders_of_the_machine(
     assert answers[1].body == "it failed; the terminal says why"
     bodies = "".join(answer.body for answer in answers)
     assert str(tmp_path) not in bodies and str(images) not in bodies
+
+
+def test_names_that_are_no_unicode_can_be_sent(monkeypatch):
+    name = os.fsdecode(b"/photos/caf\xe9.png")
+    assert file_name(name).encode("utf-8") == b"caf\\udce9.png"
+    template = jinja2.Template("<b>{{ label }}</b>")
+    monkeypatch.setattr(_page, "page_template", lambda *_: template)
+    assert _page._rendered("any.html", label=name).encode("utf-8") == b"<b>/photos/caf?.png</b>"

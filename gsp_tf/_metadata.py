@@ -45,23 +45,24 @@ def check_range(name: str, value: float | None, low: float, high: float) -> None
         raise ValueError(f"{name} is {value!r}; expected {low:g} to {high:g}.")
 
 
-def check_same_model(ours: ModelInfo | None, theirs: ModelInfo | None, both: str) -> None:
+def check_same_model(
+    ours: ModelInfo | None, theirs: ModelInfo | None, both: str, advice: str = ""
+) -> None:
     """Raises `ValueError` if models or preprocessing differ; `both` names their owners."""
-    if ours is None and theirs is None:
-        return
     if ours is None or theirs is None:
-        raise ValueError(
-            f"{both} do not belong together: one of them does not say which model made its "
-            "embeddings."
-        )
-    if ours.sha256 != theirs.sha256:
-        which = f"the models are of {ours.run} and {theirs.run}"
-        if ours.run == theirs.run:
-            which = f"the models are two of {ours.run}, which was trained again in between"
-        raise ValueError(f"{both} do not belong together: {which}.")
-    a, b = (dataclasses.asdict(model.preprocessing) for model in (ours, theirs))
-    if a != b:
-        raise ValueError(f"{both} do not belong together: the preprocessing is {a} and {b}.")
+        if ours is theirs:
+            return
+        problem = "one of them does not say which model made its embeddings"
+    elif ours.sha256 == theirs.sha256:
+        a, b = (dataclasses.asdict(model.preprocessing) for model in (ours, theirs))
+        if a == b:
+            return
+        problem = f"the preprocessing is {a} and {b}"
+    elif ours.run == theirs.run:
+        problem = f"the models are two of {ours.run}, which was trained again in between"
+    else:
+        problem = f"the models are of {ours.run} and {theirs.run}"
+    raise ValueError(f"{both} do not belong together: {problem}. {advice}".rstrip())
 
 
 class Metadata:

@@ -176,7 +176,6 @@ class BatchEmbedder:
     of str: empty, or why the image cannot be read. The embedding of an unreadable image is NaN.
 
     Raises:
-        FileNotFoundError: If `run` is not a run folder.
         ValueError: If the run holds the models of several folds, or `threads` is below 1.
 
     Example:
@@ -289,9 +288,6 @@ def embed_collection(
             column `label` is optional and holds the classes. Other columns are passed on.
         workers: Number of processes; `None` means as many as the cores allow.
         cpus_per_worker: Cores per worker, and threads of its TensorFlow.
-
-    Returns:
-        The folder of embeddings.
 
     Raises:
         ImportError: If Ray is not installed.

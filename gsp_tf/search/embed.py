@@ -5,7 +5,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from gsp_tf import runs
 from gsp_tf._arguments import check_at_least, check_sizes
 from gsp_tf._console import bulleted, counted
 from gsp_tf._files import advising, locked, remove_partial, several
-from gsp_tf._metadata import versions
+from gsp_tf._metadata import check_same_model, versions
 from gsp_tf._typing import PathLike
 from gsp_tf.data import IMAGE_EXTENSIONS, LeftOut, find_images, read_rows
 from gsp_tf.search._embedded import (
@@ -157,23 +157,15 @@ def _begin(folder, model, images, shard_size):
 
 def _check_same(folder, begun, model, images):
     """Raises `ValueError` if the model, its preprocessing or the list of images differs."""
-    ours, theirs = model.info, begun.model
-    if theirs.sha256 != ours.sha256:
-        problem = f"of {'an earlier' if theirs.run == ours.run else 'the'} model of {theirs.run}"
-    elif theirs.preprocessing != ours.preprocessing:
-        there, now = asdict(theirs.preprocessing), asdict(ours.preprocessing)
-        problem = f"with other preprocessing: {there} there, {now} now"
-    elif begun.images == images:
-        return
-    else:
-        problem = (
-            f"of another list of images: {begun.images.listed:,} there, {images.listed:,} now. To "
-            "add images to an index, embed them alone (--out NEW), then run gsp-tf index INDEX "
-            "--add NEW"
+    advice = "Choose another folder (--out NEW) or remove it."
+    both = f"{model.folder.path} and the embeddings in {folder.path}"
+    check_same_model(model.info, begun.model, both, advice)
+    if begun.images != images:
+        raise ValueError(
+            f"{folder.path} holds embeddings of another list of images: {begun.images.listed:,} "
+            f"there, {images.listed:,} now. To add images to an index, embed them alone (--out "
+            f"NEW), then run gsp-tf index INDEX --add NEW. {advice}"
         )
-    raise ValueError(
-        f"{folder.path} holds embeddings {problem}. Choose another folder (--out NEW) or remove it."
-    )
 
 
 def _finish(folder: EmbeddingsFolder, metadata: EmbeddingsMetadata) -> None:
@@ -276,12 +268,8 @@ def embed_images(
         tokens: Number of local features to keep of each image, for search with transport; a resumed
             folder must have as many.
 
-    Returns:
-        The folder of embeddings.
-
     Raises:
         BlockingIOError: If another process is writing `out`.
-        FileNotFoundError: If `run` is not a run folder, or an image or folder does not exist.
         FileExistsError: If `out` holds other files.
         ValueError: If no image can be read, the pooling has no weights for tokens, or `out` holds
             embeddings of another model, preprocessing, list of images or number of tokens.

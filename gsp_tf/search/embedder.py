@@ -130,7 +130,6 @@ class RunModel:
         recipe: The run's recipe.
 
     Raises:
-        FileNotFoundError: If `path` is not a run folder.
         ValueError: If a file in it is damaged, or it holds the models of several folds.
 
     Example:
@@ -220,9 +219,6 @@ class RunModel:
         Returns:
             `embeddings`, float32 `(N, D)`, and `problems`, N texts: empty, or why the image cannot
             be read. The embedding of an unreadable image is NaN.
-
-        Raises:
-            ValueError: If the model returns values that are not finite.
         """
         return self._embed_readable(images, description, None)[0]
 
@@ -239,7 +235,7 @@ class RunModel:
             The result of `embed_images`, and the `TokenSets`, 0 for unreadable images.
 
         Raises:
-            ValueError: As in `embed_images`, or if the pooling of the model has no weights.
+            ValueError: If the pooling of the model has no weights.
         """
         return self._embed_readable(images, description, self._token_model(k))
 

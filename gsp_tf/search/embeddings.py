@@ -194,11 +194,7 @@ class Embeddings:
         return found
 
     def blocks(self) -> Iterator[pa.Table]:
-        """Yields tables of at most 1,024 rows.
-
-        Raises:
-            ValueError: if the source is damaged.
-        """
+        """Yields tables of at most 1,024 rows."""
         count = 0
         for table in self.read_tables():
             dim = table["embedding"].type.list_size
@@ -358,11 +354,7 @@ class Embeddings:
         return dataclasses.replace(self, read_tables=read)
 
     def to_parquet(self, path: PathLike) -> Path:
-        """Writes a Parquet file, which `read` reads with the model and the metric.
-
-        Args:
-            path: file to write, which appears when all is written.
-        """
+        """Writes a Parquet file, which `read` reads with the model and the metric."""
         identity = json.dumps(dataclasses.asdict(_Identity(self.model, self.metric)))
         blocks = self.blocks()
         first = next(blocks).replace_schema_metadata({_IDENTITY_KEY: identity})
@@ -658,16 +650,15 @@ def _of_validation(path):
     """The validation images of a run, embedded by its model."""
     model = RunModel(path)
     recipe = model.recipe
-    others = "Embed images of other classes with gsp-tf embed, and calibrate these."
+    known, by = None, f"protocol {recipe.protocol.name}"
     if recipe.trainer == "classification":
+        known, by = "training", "trainer=classification"
+    elif recipe.protocol.name in ("conventional", "tuning"):
+        known = "test"
+    if known is not None:
         raise ValueError(
-            f"The run {path} of trainer=classification has no validation classes but its training "
-            f"classes. {others}"
-        )
-    if recipe.protocol.name in ("conventional", "tuning"):
-        raise ValueError(
-            f"The run {path} of protocol {recipe.protocol.name} has no validation classes but its "
-            f"test classes. {others}"
+            f"The run {path} of {by} has no validation classes but its {known} classes. Embed "
+            "images of other classes with gsp-tf embed, and calibrate these."
         )
     splits = runs.load_splits(recipe, download=False)
     trained = model.folder.metrics().get("train_classes")

@@ -117,9 +117,6 @@ def write_neighbours(
             matches; its pooling must have weights. `None` shows none.
         thresholds: Thresholds that decided about the neighbours, to explain on the page.
 
-    Returns:
-        The path of the page.
-
     Raises:
         ValueError: If `why` is given and the query cannot be read, or the pooling has no weights.
 

@@ -124,14 +124,7 @@ class Thresholds(Metadata):
             raise ValueError("the threshold of unknown is smaller than that of match.")
 
     def decide(self, distance: float) -> Decision:
-        """What a distance says about two images.
-
-        Args:
-            distance: distance of the two embeddings.
-
-        Returns:
-            "match" up to the threshold of match, "unknown" beyond that of unknown, else "unsure".
-        """
+        """Decides by a distance: "match" up to one threshold, "unknown" beyond the other."""
         if distance <= self.match.distance.value:
             return "match"
         return "unsure" if distance <= self.unknown.distance.value else "unknown"
@@ -146,18 +139,11 @@ class Thresholds(Metadata):
     ) -> None:
         """Raises `ValueError` if the thresholds are of another model, metric or dimension.
 
-        Args:
-            model: the model of the distances to decide on, `None` if it is unknown.
-            metric: their metric; `None` is not compared.
-            dim: dimension of the embeddings; `None` is not compared.
-            whose: what the model belongs to, for the error.
-            path: file of the thresholds, for the error.
+        A metric or dimension of `None` is not compared. The error names the owner of the distances,
+        `whose`, and the file of the thresholds, `path`.
         """
         again = "Calibrate it with gsp-tf calibrate."
-        try:
-            check_same_model(model, self.model, f"{whose} and the thresholds {path}")
-        except ValueError as error:
-            raise ValueError(f"{error} {again}") from None
+        check_same_model(model, self.model, f"{whose} and the thresholds {path}", again)
         if metric not in (None, self.metric):
             raise ValueError(
                 f"The thresholds {path} are for {self.metric} distances; {whose} has {metric} "
@@ -269,11 +255,7 @@ def calibrate(
         coverage: probability that a retrieval set holds an image of the query's class, to find
             such a set too (`conformal_threshold`).
 
-    Returns:
-        `Thresholds`.
-
     Raises:
-        FileNotFoundError: if there is nothing at the path.
         ValueError: if the source cannot be read, or its pairs cannot support the rate.
 
     Example:

@@ -77,10 +77,8 @@ def _metadata(model, file):
     if not file.is_file():
         _KeptMetadata(model.info, model.dim).write(file)
     metadata = _KeptMetadata.read(file)
-    try:
-        check_same_model(model.info, metadata.model, f"{model.folder.path} and {file.parent}")
-    except ValueError as error:
-        raise ValueError(f"{error} Choose another folder (--out NEW).") from None
+    both, advice = f"{model.folder.path} and {file.parent}", "Choose another folder (--out NEW)."
+    check_same_model(model.info, metadata.model, both, advice)
     return metadata
 
 

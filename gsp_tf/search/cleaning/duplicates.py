@@ -158,7 +158,6 @@ def find_duplicates(
 
     Raises:
         BlockingIOError: if another process is writing the folder.
-        FileNotFoundError: if a source does not exist.
         ValueError: if a source cannot be used, or arguments do not belong together.
 
     Example:

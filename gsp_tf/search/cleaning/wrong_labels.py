@@ -64,7 +64,6 @@ def find_label_errors(
 
     Raises:
         BlockingIOError: if another process is writing the folder.
-        FileNotFoundError: if a source does not exist.
         ValueError: if a source cannot be used, there are no embeddings, or too few labelled images.
 
     Example:

@@ -139,11 +139,7 @@ def explore_app(
             the address on which a connection arrived.
         thresholds: as for `search`.
 
-    Returns:
-        The app.
-
     Raises:
-        FileNotFoundError: if the run or the given index does not exist.
         ValueError: if the run or the index is damaged, or an argument does not fit.
 
     Example:
@@ -184,7 +180,6 @@ def explore_run(
             the machine.
 
     Raises:
-        FileNotFoundError: as in `explore_app`.
         OSError: if the server cannot listen on the address.
         ValueError: as in `explore_app`, and if the port is out of range.
 

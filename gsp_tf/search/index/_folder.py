@@ -44,14 +44,10 @@ def stored_tables(find: Callable[[], Path], ids: pa.ChunkedArray) -> Tables:
 
 def _write_tables(tables: Tables, sink) -> None:
     """Writes tables as one Arrow file, one after the other."""
-    writer = None
-    for table in tables():
-        table = table.combine_chunks()
-        if writer is None:
-            writer = pa.ipc.new_file(pa.PythonFile(sink, "w"), table.schema)
-        writer.write_table(table)
-    if writer is not None:
-        writer.close()
+    schema = next(iter(tables())).schema
+    with pa.ipc.new_file(pa.PythonFile(sink, "w"), schema) as writer:
+        for table in tables():
+            writer.write_table(table.combine_chunks())
 
 
 def read_sets(tables: Iterable[pa.Table], ids: np.ndarray) -> TokenSets:

@@ -481,13 +481,9 @@ def choose_effort(
     efforts = vectors.efforts()
     if not efforts:
         return _recall(vectors, queries, excluded, truth)
-    *efforts, largest = efforts
-    best = reached(largest)
-    for effort in efforts:  # the index keeps the effort at which this ends
-        share = reached(effort)
-        if share >= _SHARE_OF_BEST * best:
-            return share
-    return reached(largest)
+    enough = _SHARE_OF_BEST * reached(efforts[-1])
+    # The index keeps the effort at which this ends.
+    return next(share for share in map(reached, efforts) if share >= enough)
 
 
 def _recall(vectors, queries, excluded, truth):

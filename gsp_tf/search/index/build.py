@@ -170,9 +170,6 @@ def build_index(
         table: CSV or Parquet file with the column path and metadata of the images, for searches
             with a condition, beside the columns of the embeddings.
 
-    Returns:
-        The new index.
-
     Raises:
         BlockingIOError: If another process is writing the folder.
         FileExistsError: If the folder holds an index or other files.

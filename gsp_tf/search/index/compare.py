@@ -133,7 +133,6 @@ def compare_indexes(
         `recommended`, and `write(path)` writes all as CSV or Parquet.
 
     Raises:
-        FileNotFoundError: If there is nothing at the path.
         ValueError: If there are fewer than two vectors, or an argument is out of range.
 
     Example:

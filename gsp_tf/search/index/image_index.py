@@ -48,8 +48,7 @@ class Index:
         mapped: Whether the vectors are on disk.
 
     Raises:
-        FileNotFoundError: If the folder is not an index.
-        ValueError: If it is damaged.
+        ValueError: If the index is damaged.
 
     Example:
         >>> Index("no/such/index")
@@ -150,10 +149,7 @@ class Index:
         return _selector(kept, len(self)), len(self) - len(kept)
 
     def matching(self, where: str) -> np.ndarray:
-        """The ids of the images that meet a condition, int64 `(n,)`, ascending.
-
-        Args:
-            where: Condition such as `camera != 3 and year > 2020`, on `columns`.
+        """The ids of the images that meet a condition on `columns`, int64 `(n,)`, ascending.
 
         Raises:
             ValueError: If it cannot be read, or names a column that the index does not have.
@@ -192,7 +188,8 @@ class Index:
         if not self.keeps_vectors:
             raise ValueError(
                 f"The index {self.path} is compressed ({self.metadata.kind}) and does not hold its "
-                "embeddings. Take the folder that it was made of."
+                "embeddings. Take those that it was made of, or build it of them with --rescore "
+                "vectors."
             )
         for segment in self._segments:
             for ids, vectors in segment.vectors.vectors():
@@ -204,12 +201,7 @@ class Index:
         check_same_model(model.info, self.metadata.model, both)
 
     def check_k(self, k: int, excluded: int = 0) -> None:
-        """Raises `ValueError` unless the index has images and `k` is between 1 and their number.
-
-        Args:
-            k: Number of images to find.
-            excluded: Number of images that are left out.
-        """
+        """Raises `ValueError` unless k is from 1 to the number of images without excluded ones."""
         if not len(self):
             raise ValueError(f"The index {self.path} is empty.")
         available, less = len(self) - excluded, f" without {excluded} excluded" if excluded else ""
@@ -291,11 +283,6 @@ class PrefixIndex(Index):
     def __init__(self, index: Index, dim: int):
         self._folder, self.path, self.mapped = index._folder, index.path, False
         metadata = index.metadata
-        if not index.keeps_vectors:
-            raise ValueError(
-                f"The index {self.path} is compressed ({metadata.kind}) and has no prefixes of its "
-                f"embeddings; build one of them with gsp-tf index --dim {dim}."
-            )
         index.check_k(1)
         first = truncated(next(index.embeddings())[1][:1], dim)
         space = SearchSpace.around(np.concatenate([first, np.ones_like(first)]), metadata.metric)

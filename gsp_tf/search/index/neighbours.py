@@ -40,11 +40,6 @@ class _VectorReranking:
 
     def __init__(self, index, method, matching, whitening=None):
         index.check_k(1)
-        if not index.keeps_vectors:
-            raise ValueError(
-                f"Re-ranking by {method} reads the vectors of the index, and {index.path} "
-                f"({index.metadata.kind}) has none; build it with --rescore vectors."
-            )
         ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
         if matching is not None:
             kept = np.isin(ids, matching)
@@ -159,7 +154,6 @@ def search(
         in the index finds itself (`is_query`).
 
     Raises:
-        FileNotFoundError: If a folder does not exist.
         ValueError: If an image cannot be read, an argument does not fit, or all is excluded.
 
     Example:
@@ -351,9 +345,6 @@ def open_index(
         mapped: As in `Index`.
         dim: Give the first components of the embeddings alone, as for `search`; `None` gives all.
 
-    Returns:
-        The index.
-
     Example:
         >>> open_index("runs/gsp")
         Traceback (most recent call last):
@@ -468,7 +459,6 @@ def search_many(
         neighbours.
 
     Raises:
-        FileNotFoundError: If a query or a folder does not exist.
         ValueError: As in `search`, or if thresholds are given and nothing can be decided.
 
     Example:

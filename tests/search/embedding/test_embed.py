@@ -147,12 +147,12 @@ def test_files_that_are_no_images_are_listed_and_left_out(digits_run, images, tm
 
 def test_another_model_preprocessing_or_list_is_refused(digits_run, images, own, tmp_path):
     other = with_another_model(digits_run, tmp_path / "other")
-    with pytest.raises(ValueError, match="holds embeddings of the model of .*run. Choose another"):
+    with pytest.raises(ValueError, match="models are of .*other and .*run. Choose another"):
         embed_images(other, [images], own.path)
     with pytest.raises(ValueError, match="list of images: 80 there, 8 now. .*--out NEW.*--add NEW"):
         embed_images(digits_run, [images / "<b>1"], own.path)
     edit_recipe(digits_run, "resize: 18", "resize: 20")
-    with pytest.raises(ValueError, match="other preprocessing: .*18.* there, .*20.* now"):
+    with pytest.raises(ValueError, match="preprocessing is .*20.* and .*18.*--out NEW"):
         embed_images(digits_run, [images], own.path)
 
 

@@ -20,6 +20,14 @@ def around_centres(num_classes, size=8, dim=6, spread=0.5, seed=0):
     return centres[labels] + spread * rng.normal(size=(len(labels), dim)), labels
 
 
+def around_many_centres(count, dim, seed=0):
+    """Unit vectors in float32, about fifty around each of many centres."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((count // 50, dim))
+    vectors = centres[rng.integers(0, len(centres), count)] + 0.35 * rng.normal(size=(count, dim))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype("float32")
+
+
 def tight_classes(spread, count):
     """Unit vectors in float32, of dimension 128, ten in each class that is about `spread` wide."""
     rng = np.random.default_rng(0)

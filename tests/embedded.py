@@ -7,6 +7,8 @@ import shutil
 import keras
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 from digit_runs import write_digits
 
 from gsp_tf._metadata import ModelInfo, Preprocessing, write_entries
@@ -63,7 +65,7 @@ def images_table(names, labels, embeddings, **columns):
     return pa.table({**columns, **known, "embedding": vector_column(embeddings)})
 
 
-def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, model="a"):
+def write_embeddings(path, embeddings, names=None, labels=None, shard_size=64, model="a"):
     """A folder of embeddings in the format of `embed_images`."""
     folder = EmbeddingsFolder(path)
     folder.path.mkdir(parents=True)
@@ -85,6 +87,12 @@ def write_embeddings(path, embeddings, names=None, labels=None, shard_size=7, mo
         part = slice(number * shard_size, (number + 1) * shard_size)
         folder.write_shard(number, images_table(names[part], labels[part], embeddings[part]))
     return path
+
+
+def rows_of(path):
+    """The rows of a CSV or Parquet file, as dictionaries."""
+    table = pq.read_table(path) if path.suffix == ".parquet" else pa_csv.read_csv(path)
+    return table.to_pylist()
 
 
 def edit_json(path, **changes):

@@ -1,6 +1,7 @@
 """Fixtures of the tests of search and of export."""
 
 import functools
+import re
 import shutil
 
 import numpy as np
@@ -128,6 +129,31 @@ def command(capfd):
         with pytest.raises(SystemExit) as exit:
             main([str(argument) for argument in arguments])
         return exit.value.code, *capfd.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def printed_by(command):
+    """Function that gives the output of a command that succeeds."""
+
+    def call(*arguments):
+        code, output, errors = command(*arguments)
+        assert code == 0, errors
+        return output
+
+    return call
+
+
+@pytest.fixture
+def refused(command):
+    """Function that finds a pattern in why a command is refused, on one line; gives its output."""
+
+    def call(pattern, *arguments):
+        code, output, errors = command(*arguments)
+        why = " ".join(errors.split())
+        assert code == 1 and re.search(pattern, why) and "Traceback" not in why, (arguments, why)
+        return output
 
     return call
 

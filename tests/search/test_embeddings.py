@@ -145,16 +145,19 @@ def test_what_is_not_known_is_missing(tmp_path):
     assert [ids.tolist() for ids in excluded] == [[], [1], []]
     with pytest.raises(ValueError, match="has images without a label; `labelled` leaves"):
         _ = source.classes
-    with pytest.raises(ValueError, match="has classes of more than 2 images"):
-        Embeddings.from_arrays(np.eye(3), labels=["a"] * 3).labelled(most_images=2)
 
 
 def test_arrays_fit_each_other_and_their_paths_the_working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = Embeddings.from_arrays(np.eye(2), ["a", "b/c"], name="photos/of 2024")
     assert found.paths == [f"{tmp_path}/a", f"{tmp_path}/b/c"]
-    for given in ({"paths": ["a"]}, {"labels": np.array([["a"], ["b"]])}):
-        with pytest.raises(ValueError, match=f"one value of {[*given][0]} per embedding; received"):
+    for given, message in (
+        ({"paths": ["a"]}, "one value of paths per embedding; received"),
+        ({"labels": np.array([["a"], ["b"]])}, "one value of labels per embedding; received"),
+        ({"columns": {"year": [2020]}}, r"one value of year per embedding; received year \(1,\)"),
+        ({"columns": {"label": ["a", "b"]}}, "must have labels; received the column label"),
+    ):
+        with pytest.raises(ValueError, match=message):
             Embeddings.from_arrays(np.eye(2), **given)
     with pytest.raises(TypeError, match="labels must be texts, or None where unknown: "):
         Embeddings.from_arrays(np.eye(2), labels=[1, 2])
@@ -307,14 +310,6 @@ def test_lists_are_neither_paths_nor_labels(tmp_path, name):
     pq.write_table(pa.table({"embedding": [[1.0]], name: [["a"]]}), path)
     with pytest.raises(ValueError, match=f"a.parquet cannot be used: {name} is of type list<.*>;"):
         Embeddings.read(path)
-
-
-def test_columns_in_memory_have_one_value_per_embedding():
-    """None of them is called as the paths, labels or embeddings, which a table has itself."""
-    with pytest.raises(ValueError, match=r"one value of year per embedding; received year \(2,\)"):
-        Embeddings.from_arrays(np.eye(3), columns={"year": [2020, 2021]})
-    with pytest.raises(ValueError, match="must have labels; received the column label"):
-        Embeddings.from_arrays(np.eye(3), columns={"label": ["a", "b", "c"]})
 
 
 def that_has_a_column_twice(path):

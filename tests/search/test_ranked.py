@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from digit_runs import run_command
 from embedded import write_embeddings
 
 from gsp_tf.evaluation import (
@@ -27,25 +26,21 @@ from gsp_tf.search._tables import ImageTable
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.fixture(scope="module")
-def clusters():
-    """Embeddings, classes and cameras of 90 images."""
-    rng = np.random.default_rng(0)
-    classes, cameras = np.arange(90) % 6, rng.integers(0, 3, 90)
-    embeddings = np.eye(6)[classes] + 0.8 * rng.normal(size=(90, 6))
-    return embeddings.astype("float32"), classes, cameras
+RNG = np.random.default_rng(0)
+CLASSES, CAMERAS = np.arange(90) % 6, RNG.integers(0, 3, 90)
+EMBEDDINGS = (np.eye(6)[CLASSES] + 0.8 * RNG.normal(size=(90, 6))).astype("float32")
+LABELS = np.array([f"class {c}" for c in CLASSES])
 
 
 @pytest.fixture
-def sources(clusters, tmp_path):
-    """The same embeddings in every form, and a table with their cameras."""
-    embeddings, classes, cameras = clusters
-    labels, names = [f"class {c}" for c in classes], [f"camera {c}" for c in cameras]
+def sources(tmp_path):
+    """The embeddings in every form, and a table with their cameras."""
+    names = [f"camera {c}" for c in CAMERAS]
     paths = [f"/photos/{i}.png" for i in range(90)]
-    folder = write_embeddings(tmp_path / "embedded", embeddings, paths, labels, shard_size=40)
-    np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=labels, camera=names)
-    columns = {"label": labels, "path": paths, "camera": names}
-    pq.write_table(pa.table({"embedding": embeddings.tolist(), **columns}), tmp_path / "a.parquet")
+    folder = write_embeddings(tmp_path / "embedded", EMBEDDINGS, paths, LABELS, shard_size=40)
+    np.savez(tmp_path / "a.npz", embeddings=EMBEDDINGS, labels=LABELS, camera=names)
+    columns = {"label": LABELS, "path": paths, "camera": names}
+    pq.write_table(pa.table({"embedding": EMBEDDINGS.tolist(), **columns}), tmp_path / "a.parquet")
     order = np.random.default_rng(1).permutation(90)
     lines = [f"{paths[i]},x,{names[i]}" for i in order]
     (tmp_path / "cameras.csv").write_text("\n".join(["path,other,camera", *lines]))
@@ -53,11 +48,16 @@ def sources(clusters, tmp_path):
     return [folder, index, tmp_path / "a.npz", tmp_path / "a.parquet"], tmp_path / "cameras.csv"
 
 
-def ranked(tmp_path, *arguments, command="rank"):
-    """What `gsp-tf rank` writes."""
-    out = tmp_path / "metrics.json"
-    assert run_command(command, *arguments, "--out", out) == 0
-    return json.loads(out.read_text("utf-8"))
+@pytest.fixture
+def ranked(printed_by, tmp_path):
+    """Function that gives what `gsp-tf rank` writes, and what it prints."""
+
+    def call(*arguments, command="rank"):
+        out = tmp_path / "metrics.json"
+        printed = printed_by(command, *arguments, "--out", out)
+        return json.loads(out.read_text("utf-8")), printed
+
+    return call
 
 
 def assert_written(record, metrics):
@@ -69,136 +69,117 @@ def assert_written(record, metrics):
     assert record["num_queries"] == metrics.num_queries
 
 
-def test_any_source_has_the_same_metrics_by_camera(clusters, sources, tmp_path, capsys):
-    embeddings, classes, cameras = clusters
-    expected = ranking_metrics(embeddings, classes, at=(1, 7), query_sources=cameras)
-    grouped = grouped_recall(embeddings, classes, 3, (1, 7))["grouped_recall_at_7"]
+def test_any_source_has_the_same_metrics_by_camera(sources, ranked):
+    expected = ranking_metrics(EMBEDDINGS, CLASSES, at=(1, 7), query_sources=CAMERAS)
+    grouped = grouped_recall(EMBEDDINGS, CLASSES, 3, (1, 7))["grouped_recall_at_7"]
     options = "--at", 7, 1, "--by", "camera", "--exclude-same", "camera"
     for source in sources[0]:
         table = ["--table", sources[1]] if source == sources[0][0] else []
-        record = ranked(tmp_path, source, *options, *table)
+        record, text = ranked(source, *options, *table)
         assert_written(record["all"], expected)
-        for camera, metrics in expected.by(cameras).items():
+        for camera, metrics in expected.by(CAMERAS).items():
             assert_written(record["by camera"][f"camera {camera}"], metrics)
-    text = capsys.readouterr().out
-    assert "90 queries of 6 classes" in text and "Queries by camera" in text
-    record = ranked(tmp_path, sources[0][2], "--at", 1, 7, "--classes-per-group", 3)
+        assert "90 queries of 6 classes" in text and "Queries by camera" in text
+    record, _ = ranked(sources[0][2], "--at", 1, 7, "--classes-per-group", 3)
     found = record["grouped_recall"]
     assert found["grouped_recall_at_7"] == pytest.approx(grouped.value, abs=1e-6)
     assert found["intervals"]["grouped_recall_at_7"] == pytest.approx(grouped[1:], abs=1e-6)
     one_group = "--at", 1, "--classes-per-group", 4  # 6 classes fill one group: no interval
-    assert ranked(tmp_path, sources[0][2], *one_group)["grouped_recall"]["intervals"] == {}
-    by_class = ranked(tmp_path, sources[0][2], "--by", "class", "--metric", "cosine")
-    cosine = ranking_metrics(embeddings, classes, metric="cosine")
+    assert ranked(sources[0][2], *one_group)[0]["grouped_recall"]["intervals"] == {}
+    by_class, _ = ranked(sources[0][2], "--by", "class", "--metric", "cosine")
+    cosine = ranking_metrics(EMBEDDINGS, CLASSES, metric="cosine")
     assert_written(by_class["by class"]["class 3"], cosine.by()[3])
 
 
-def test_names_of_classes_are_shown_as_they_are(clusters, tmp_path, capsys):
-    embeddings, classes, _ = clusters
+def test_names_of_classes_are_shown_as_they_are(tmp_path, ranked):
     names = np.array(["cup [red]", "cup [blue]", "pen[/cap]", "a", "b", "c"])
-    np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=names[classes])
-    ranked(tmp_path, tmp_path / "a.npz", "--by", "class")
-    text = capsys.readouterr().out
+    np.savez(tmp_path / "a.npz", embeddings=EMBEDDINGS, labels=names[CLASSES])
+    _, text = ranked(tmp_path / "a.npz", "--by", "class")
     assert all(name in text for name in names)
 
 
-def test_galleries_and_ways_to_re_rank(clusters, sources, tmp_path):
-    embeddings, classes, cameras = clusters
-    one, other = embeddings[:50], embeddings[50:]
+def test_galleries_and_ways_to_re_rank(sources, tmp_path, ranked):
+    one, other = EMBEDDINGS[:50], EMBEDDINGS[50:]
     halves = np.arange(50) % 2
     for half in (0, 1):
         rows = np.flatnonzero(halves == half)
-        labels = [f"class {c}" for c in classes[rows]]
-        np.savez(tmp_path / f"{half}.npz", embeddings=one[rows], labels=labels)
-    labels = [f"class {c}" for c in classes[50:]]
-    np.savez(tmp_path / "query.npz", embeddings=other, labels=labels)
+        np.savez(tmp_path / f"{half}.npz", embeddings=one[rows], labels=LABELS[rows])
+    np.savez(tmp_path / "query.npz", embeddings=other, labels=LABELS[50:])
     galleries = [tmp_path / "0.npz", tmp_path / "1.npz"]
     arguments = tmp_path / "query.npz", "--gallery", *galleries
-    record = ranked(tmp_path, *arguments)["galleries"]
-    expected = gallery_metrics(other, classes[50:], halves, one, classes[:50])
+    record = ranked(*arguments)[0]["galleries"]
+    expected = gallery_metrics(other, CLASSES[50:], halves, one, CLASSES[:50])
     for half, gallery in enumerate(galleries):
         assert_written(record[str(gallery)], expected[half])
-    record = ranked(tmp_path, *arguments[:-1], "--rerank", "all")
+    record, _ = ranked(*arguments[:-1], "--rerank", "all")
     rows = halves == 0
-    expected = reranking_metrics(other, classes[50:], one[rows], classes[:50][rows])
+    expected = reranking_metrics(other, CLASSES[50:], one[rows], CLASSES[:50][rows])
     assert list(record) == list(expected)
     with pytest.raises(ValueError, match="reference_sources are those of references"):
-        ranking_metrics(embeddings, classes, reference_sources=cameras)
+        ranking_metrics(EMBEDDINGS, CLASSES, reference_sources=CAMERAS)
     for name, found in expected.items():
         assert_written(record[name], found.metrics)
     options = "--rerank", "k_reciprocal", "--exclude-same", "camera"
-    record = ranked(tmp_path, sources[0][2], *options)
-    found = reranking_metrics(embeddings, classes, methods=["k_reciprocal"], query_sources=cameras)
+    record, _ = ranked(sources[0][2], *options)
+    found = reranking_metrics(EMBEDDINGS, CLASSES, methods=["k_reciprocal"], query_sources=CAMERAS)
     assert_written(record["k_reciprocal"], found["k_reciprocal"].metrics)
 
 
-def test_queries_that_a_gallery_holds_are_counted(clusters, tmp_path, capsys):
-    embeddings, classes, _ = clusters
-    labels = [f"class {c}" for c in classes]
+def test_queries_that_a_gallery_holds_are_counted(tmp_path, ranked):
     for name, rows in (("queries", range(30)), ("others", range(30, 90)), ("all", range(90))):
-        paths, of = [f"/photos/{row}.png" for row in rows], [labels[row] for row in rows]
-        write_embeddings(tmp_path / name, embeddings[rows], paths, of)
+        paths = [f"/photos/{row}.png" for row in rows]
+        write_embeddings(tmp_path / name, EMBEDDINGS[rows], paths, LABELS[rows])
     for name, says in (("others", False), ("all", True)):
-        ranked(tmp_path, tmp_path / "queries", "--gallery", tmp_path / name)
-        printed = capsys.readouterr().out
+        _, printed = ranked(tmp_path / "queries", "--gallery", tmp_path / name)
         assert ("30 of 30 queries are among the searched images, too" in printed) == says
 
 
-def test_verification_and_identification_of_any_source(clusters, sources, tmp_path, capsys):
-    embeddings, classes, _ = clusters
-    pairs = PairDistances(embeddings, classes)
+def test_verification_and_identification_of_any_source(sources, tmp_path, ranked):
+    pairs = PairDistances(EMBEDDINGS, CLASSES)
     expected = verification_metrics(pairs, [0.01, 0.1]) | {"opis": opis(pairs).estimate()}
-    record = ranked(tmp_path, sources[0][0], 0.01, 0.1, command="verify")
+    record, printed = ranked(sources[0][0], 0.01, 0.1, command="verify")
     for name in ("opis", "auc", "eer", "tar_at_far_0.01", "tar_at_far_0.1"):
         assert record[name] == pytest.approx(expected[name].value, abs=1e-4)
         assert record["intervals"][name] == pytest.approx(expected[name][1:], abs=0.05)
-    printed = capsys.readouterr().out
     assert f"{pairs.num_positive:,} pairs of the same class" in printed and "opis" in printed
-    known = classes < 4
-    labels = np.array([f"class {c}" for c in classes])
-    np.savez(tmp_path / "known.npz", embeddings=embeddings[known][:40], labels=labels[known][:40])
+    known = CLASSES < 4
+    np.savez(tmp_path / "known.npz", embeddings=EMBEDDINGS[known][:40], labels=LABELS[known][:40])
     arguments = sources[0][2], 0.1, "--gallery", tmp_path / "known.npz"
-    record = ranked(tmp_path, *arguments, "--metric", "cosine", command="verify")
-    references = embeddings[known][:40], classes[known][:40]
-    found = open_set_identification(embeddings, classes, *references, [0.1], "cosine")
+    record, printed = ranked(*arguments, "--metric", "cosine", command="verify")
+    references = EMBEDDINGS[known][:40], CLASSES[known][:40]
+    found = open_set_identification(EMBEDDINGS, CLASSES, *references, [0.1], "cosine")
     assert record["dir_at_far_0.1"] == pytest.approx(found["dir_at_far_0.1"].value)
     assert (record["num_known"], record["num_unknown"]) == (60, 30)
-    assert "60 queries of classes in the gallery and 30 of others" in capsys.readouterr().out
+    assert "60 queries of classes in the gallery and 30 of others" in printed
 
 
-def test_a_gallery_with_cosine_distances_is_compared_by_them(clusters, sources, tmp_path, capsys):
-    embeddings, classes, _ = clusters
-    labels = [f"class {c}" for c in classes]
-    queries = write_embeddings(tmp_path / "queries", 5 * embeddings[:30], labels=labels[:30])
+def test_a_gallery_with_cosine_distances_is_compared_by_them(sources, tmp_path, ranked, refused):
+    queries = write_embeddings(tmp_path / "queries", 5 * EMBEDDINGS[:30], labels=LABELS[:30])
     gallery = build_index(sources[0][0], tmp_path / "cosine", metric="cosine").path
-    record = ranked(tmp_path, queries, "--gallery", gallery)
-    assert "note: An index has cosine distances" in capsys.readouterr().out
-    found = ranking_metrics(embeddings[:30], classes[:30], embeddings, classes, metric="cosine")
+    arguments = queries, "--gallery", gallery
+    record, printed = ranked(*arguments)
+    assert "note: An index has cosine distances" in printed
+    found = ranking_metrics(EMBEDDINGS[:30], CLASSES[:30], EMBEDDINGS, CLASSES, metric="cosine")
     assert_written(record["all"], found)
-    assert run_command("rank", queries, "--gallery", gallery, "--metric", "euclidean") == 1
-    assert "accepted is 'cosine' or no metric" in capsys.readouterr().err
-    assert run_command("rank", queries, "--gallery", gallery, "--rerank", "whitening") == 1
-    assert "cosine distances" in capsys.readouterr().err
+    refused("accepted is 'cosine' or no metric", "rank", *arguments, "--metric", "euclidean")
+    refused("cosine distances", "rank", *arguments, "--rerank", "whitening")
 
 
-def test_whitening_is_learned_from_other_labelled_embeddings(clusters, tmp_path, capsys):
-    embeddings, classes, _ = clusters
-    train = classes < 3
-    labels = np.array([f"class {c}" for c in classes])
-    learned = write_embeddings(tmp_path / "train", embeddings[train], labels=list(labels[train]))
-    test = write_embeddings(tmp_path / "test", embeddings[~train], labels=list(labels[~train]))
-    whiten = LearnedWhitening(embeddings[train], classes[train])
-    found = retrieval_metrics(whiten(embeddings[~train]), classes[~train], metric="cosine")
+def test_whitening_is_learned_from_other_labelled_embeddings(tmp_path, ranked, refused):
+    train = CLASSES < 3
+    learned = write_embeddings(tmp_path / "train", EMBEDDINGS[train], labels=LABELS[train])
+    test = write_embeddings(tmp_path / "test", EMBEDDINGS[~train], labels=LABELS[~train])
+    whiten = LearnedWhitening(EMBEDDINGS[train], CLASSES[train])
+    found = retrieval_metrics(whiten(EMBEDDINGS[~train]), CLASSES[~train], metric="cosine")
     for gallery in ((), ("--gallery", test)):
-        options = *gallery, "--rerank", "all", "--whitening", learned
-        record = ranked(tmp_path, test, *options)
+        record, _ = ranked(test, *gallery, "--rerank", "all", "--whitening", learned)
         assert "learned_whitening_6" in record and "whitening_6" not in record
-    record = ranked(tmp_path, test, "--rerank", "whitening", "--whitening", learned)
+    record, _ = ranked(test, "--rerank", "whitening", "--whitening", learned)
     assert record["learned_whitening_6"]["map_at_r"] == pytest.approx(found["map_at_r"])
     assert list(record) == ["search", "learned_whitening_6"]
-    other = write_embeddings(tmp_path / "b", embeddings, labels=list(labels), model="b")
-    few = write_embeddings(tmp_path / "few", embeddings[:4], labels=list(labels[:4]))
-    np.savez(tmp_path / "two.npz", embeddings=embeddings[:, :2], labels=labels)
+    other = write_embeddings(tmp_path / "b", EMBEDDINGS, labels=LABELS, model="b")
+    few = write_embeddings(tmp_path / "few", EMBEDDINGS[:4], labels=LABELS[:4])
+    np.savez(tmp_path / "two.npz", embeddings=EMBEDDINGS[:, :2], labels=LABELS)
     for options, message in (
         (["--rerank", "whitening", "--whitening", other], "do not belong together"),
         (["--rerank", "whitening", "--whitening", few], "do not span the 6 dimensions"),
@@ -206,30 +187,26 @@ def test_whitening_is_learned_from_other_labelled_embeddings(clusters, tmp_path,
         (["--rerank", "whitening", "--whitening", tmp_path / "gone"], "gone does not exist"),
         (["--rerank", "k_reciprocal", "--whitening", learned], "is for --rerank whitening"),
     ):
-        assert run_command("rank", test, *options) == 1
-        assert message in " ".join(capsys.readouterr().err.split())
+        refused(message, "rank", test, *options)
 
 
-def test_images_of_an_unknown_camera_ignore_none(clusters, tmp_path):
-    embeddings, classes, cameras = clusters
-    labels = [f"class {c}" for c in classes]
-    names = np.where(cameras == 1, "", cameras.astype(str))
-    np.savez(tmp_path / "a.npz", embeddings=embeddings, labels=labels, camera=names)
-    own = np.where(cameras == 1, 100 + np.arange(90), cameras)
-    record = ranked(tmp_path, tmp_path / "a.npz", "--exclude-same", "camera")
-    assert_written(record["all"], ranking_metrics(embeddings, classes, query_sources=own))
+def test_images_of_an_unknown_camera_ignore_none(tmp_path, ranked):
+    names = np.where(CAMERAS == 1, "", CAMERAS.astype(str))
+    np.savez(tmp_path / "a.npz", embeddings=EMBEDDINGS, labels=LABELS, camera=names)
+    own = np.where(CAMERAS == 1, 100 + np.arange(90), CAMERAS)
+    record, _ = ranked(tmp_path / "a.npz", "--exclude-same", "camera")
+    assert_written(record["all"], ranking_metrics(EMBEDDINGS, CLASSES, query_sources=own))
     both = tmp_path / "a.npz", "--gallery", tmp_path / "a.npz", "--exclude-same", "camera"
-    record = ranked(tmp_path, *both)
-    sources = {"query_sources": own, "reference_sources": np.where(cameras == 1, -1, cameras)}
-    found = ranking_metrics(embeddings, classes, embeddings, classes, **sources)
+    record, _ = ranked(*both)
+    sources = {"query_sources": own, "reference_sources": np.where(CAMERAS == 1, -1, CAMERAS)}
+    found = ranking_metrics(EMBEDDINGS, CLASSES, EMBEDDINGS, CLASSES, **sources)
     assert_written(record["all"], found)
 
 
-def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
+def test_what_does_not_fit_is_refused(sources, tmp_path, refused):
     (folder, index, arrays, parquet), table = sources
     pairs = tmp_path / "twice.csv"
     pairs.write_text("path,camera\n/a.png,1\n/a.png,2\n")
-
     np.savez(tmp_path / "one.npz", embeddings=np.eye(6), labels=["class 1"] * 6)
     for arguments, message in (
         ((folder, "--by", "camera"), "has no column camera. Name a table"),
@@ -251,15 +228,12 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, capsys):
         ((arrays, "--classes-per-group", 1), "at least 2 and at most 6, all classes; received 1"),
         ((arrays, "--at", 0), "--at must be an integer from 1"),
     ):
-        assert run_command("rank", *arguments) == 1
-        printed = capsys.readouterr()
-        assert message in printed.err and not printed.out
+        assert not refused(message, "rank", *arguments)
     for arguments, message in (
         ((arrays, 1e-9), "received 1e-09"),
         ((arrays, 0.1, "--gallery", folder), "and of other classes are needed"),
     ):
-        assert run_command("verify", *arguments) == 1
-        assert message in capsys.readouterr().err
+        refused(message, "verify", *arguments)
     with pytest.raises(ValueError, match="lacks 1 image: /photos/90.png"):
         ImageTable(table, ["camera"]).rows(["/photos/3.png", "/photos/90.png"])
     read = ranked_images(parquet, columns=["camera"], most_images=30)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from embedded import save_run, with_another_model
+from embedded import save_run
 from PIL import Image, ImageOps
 
 
@@ -21,12 +21,6 @@ def colours(tmp_path_factory):
 def colours_run(colours):
     """Run folder of an untrained model on these images."""
     return save_run(colours.parent / "run", colours, channels=3)
-
-
-@pytest.fixture(scope="session")
-def other_run(tmp_path_factory, colours_run):
-    """Run folder of another model."""
-    return with_another_model(colours_run, tmp_path_factory.mktemp("other") / "run")
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 import pytest
+from embedded import rows_of
 from sklearn.datasets import load_digits
 
 from gsp_tf.search import find_duplicates, find_label_errors
@@ -25,12 +24,11 @@ def noisy(tmp_path_factory):
     return path, labels, wrong
 
 
-def test_wrong_labels_of_handwritten_digits_are_listed(noisy, tmp_path, command):
+def test_wrong_labels_of_handwritten_digits_are_listed(noisy, tmp_path, printed_by):
     path, labels, wrong = noisy
     before = path.read_bytes()
-    code, printed, _ = command("clean", path, "--out", tmp_path / "out")
-    assert code == 0 and "of 400 images disagree" in printed
-    rows = pa_csv.read_csv(tmp_path / "out" / "label_errors.csv").to_pylist()
+    assert "of 400 images disagree" in printed_by("clean", path, "--out", tmp_path / "out")
+    rows = rows_of(tmp_path / "out" / "label_errors.csv")
     numbers = [int(row["path"].split("#")[1]) for row in rows]
     assert set(wrong) <= set(numbers) and len(set(numbers[:40]) & set(wrong)) >= 37
     right = [row["suggested"] == f"digit {labels[n]}" for n, row in zip(numbers, rows, strict=True)]
@@ -39,7 +37,7 @@ def test_wrong_labels_of_handwritten_digits_are_listed(noisy, tmp_path, command)
     assert scores == sorted(scores, reverse=True) and min(scores) > 0
     assert path.read_bytes() == before
     found = find_label_errors(path, tmp_path / "out", table="parquet")
-    assert pq.read_table(found.table)["score"].to_pylist() == scores
+    assert [row["score"] for row in rows_of(found.table)] == scores
 
 
 def test_an_image_of_two_sources_does_not_vote_for_its_own_label(noisy, tmp_path):
@@ -49,7 +47,9 @@ def test_an_image_of_two_sources_does_not_vote_for_its_own_label(noisy, tmp_path
     assert len(twice.names) == 400
 
 
-def test_an_image_in_the_folder_of_another_class_is_found(colours, colours_run, tmp_path, command):
+def test_an_image_in_the_folder_of_another_class_is_found(
+    colours, colours_run, tmp_path, printed_by
+):
     folder = shutil.copytree(colours, tmp_path / "photos")
     for number in range(6):  # four copies of each first image are a class
         shutil.rmtree(folder / f"class {number}")
@@ -61,12 +61,12 @@ def test_an_image_in_the_folder_of_another_class_is_found(colours, colours_run, 
     (folder / "class 0" / "3.png").rename(moved)
     (folder / "class 2" / "broken.png").write_bytes(b"no image")
     arguments = ["clean", folder, "--run", colours_run, "--k", 3, "--out", tmp_path / "out"]
-    code, printed, _ = command(*arguments)
-    assert code == 0 and "broken.png: " in printed and "Embedded 24 new images." in printed
-    rows = pa_csv.read_csv(tmp_path / "out" / "label_errors.csv").to_pylist()
+    printed = printed_by(*arguments)
+    assert "broken.png: " in printed and "Embedded 24 new images." in printed
+    rows = rows_of(tmp_path / "out" / "label_errors.csv")
     assert [Path(row["path"]) for row in rows] == [moved]
     assert (rows[0]["label"], rows[0]["suggested"], rows[0]["score"]) == ("class 1", "class 0", 1)
-    assert "Embedded 0 new images." in command(*arguments)[1]
+    assert "Embedded 0 new images." in printed_by(*arguments)
 
 
 def test_pages_have_labels_and_short_names_of_files(colours, colours_run, tmp_path):
@@ -85,7 +85,7 @@ def test_pages_have_labels_and_short_names_of_files(colours, colours_run, tmp_pa
         )
 
 
-def test_what_cannot_be_used_is_refused(colours, tmp_path, command):
+def test_what_cannot_be_used_is_refused(colours, tmp_path, refused):
     np.savez(tmp_path / "none.npz", embeddings=np.eye(4))
     np.savez(tmp_path / "one.npz", embeddings=np.eye(4), labels=["a"] * 4)
     np.savez(tmp_path / "two.npz", embeddings=np.eye(4), labels=list("aabb"))
@@ -97,5 +97,4 @@ def test_what_cannot_be_used_is_refused(colours, tmp_path, command):
         ([tmp_path / "nan.npz"], "4 of 4 rows hold NaN or infinity"),
         ([tmp_path / "two.npz", "--k", 0], "--k must be an integer from 1"),
     ):
-        code, _, errors = command("clean", *arguments, "--out", tmp_path / "out")
-        assert code == 1 and message in errors and "Traceback" not in errors, (arguments, errors)
+        refused(message, "clean", *arguments, "--out", tmp_path / "out")

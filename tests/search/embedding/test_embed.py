@@ -12,9 +12,8 @@ from PIL import Image
 
 from gsp_tf._files import UNSEALED, file_sha256, sealed
 from gsp_tf.runs import Run
-from gsp_tf.search import RunModel, embed_images
+from gsp_tf.search import Embeddings, RunModel, embed_images
 from gsp_tf.search._embedded import EmbeddingsFolder
-from gsp_tf.search._tables import vectors_of
 
 
 @pytest.fixture
@@ -22,12 +21,23 @@ def own(embedded, tmp_path):
     return EmbeddingsFolder(shutil.copytree(embedded, tmp_path / "out"))
 
 
+@pytest.fixture
+def taken(monkeypatch):
+    """The files that a model embeds, in their order."""
+    files, original = [], RunModel.embed_images
+
+    def embed(self, paths, *more):
+        files.extend(paths)
+        return original(self, paths, *more)
+
+    monkeypatch.setattr(RunModel, "embed_images", embed)
+    return files
+
+
 def contents(path):
-    """Everything in the shards: paths, labels and embeddings."""
-    shards = list(EmbeddingsFolder.open(path).shards())
-    paths = [path for shard in shards for path in shard["path"].to_pylist()]
-    labels = [label for shard in shards for label in shard["label"].to_pylist()]
-    return paths, labels, np.concatenate([vectors_of(shard) for shard in shards])
+    """The paths, labels and embeddings of a folder."""
+    found = Embeddings.read(path)
+    return found.paths, found.labels, found.vectors
 
 
 def test_are_those_of_the_evaluation(finished_run, embedded):
@@ -60,7 +70,7 @@ def test_the_metadata_say_what_they_are(finished_run, embedded):
 
 
 def test_after_a_killed_process_what_is_missing_or_lost_is_computed(
-    finished_run, images, embedded, tmp_path, monkeypatch
+    finished_run, images, embedded, tmp_path, taken
 ):
     out = EmbeddingsFolder(tmp_path / "out")
     arguments = ["embed", finished_run, images, "--out", out.path, "--shard-size", "16"]
@@ -69,20 +79,12 @@ def test_after_a_killed_process_what_is_missing_or_lost_is_computed(
         EmbeddingsFolder.open(out.path)
     out.shard_path(0).unlink()
     assert [out.shard_path(i).exists() for i in range(5)] == [False, True, True, False, False]
-    done = []
-    original = RunModel.embed_images
-
-    def count(self, paths, description):
-        done.extend(paths)
-        return original(self, paths, description)
-
-    monkeypatch.setattr(RunModel, "embed_images", count)
     embed_images(finished_run, [images], out.path)
     paths, labels, embeddings = contents(out.path)
     expected_paths, expected_labels, expected = contents(embedded)
     assert paths == expected_paths and labels == expected_labels and len(set(paths)) == 80
     np.testing.assert_allclose(embeddings, expected, atol=1e-6)
-    assert done == [*paths[:16], *paths[48:]]
+    assert taken == [*paths[:16], *paths[48:]]
     names = [path.name for path in sorted(out.path.iterdir())]
     assert names == [path.name for path in sorted(embedded.iterdir())]
 
@@ -95,7 +97,7 @@ def test_what_is_complete_is_not_computed_again(finished_run, images, own, monke
         EmbeddingsFolder.open(own.path)
 
 
-def test_files_that_changed_are_computed_again(digits_run, images, tmp_path, monkeypatch):
+def test_files_that_changed_are_computed_again(digits_run, images, tmp_path, taken):
     folder = shutil.copytree(images, tmp_path / "in")
     [broken, other, *_] = sorted(folder.rglob("*.png"))
     whole = broken.read_bytes()
@@ -104,21 +106,15 @@ def test_files_that_changed_are_computed_again(digits_run, images, tmp_path, mon
         out = embed_images(digits_run, [folder], tmp_path / "out", shard_size=16)
     before = contents(out)
     broken.write_bytes(whole)
-    done = []
-    original = RunModel.embed_images
-    monkeypatch.setattr(
-        RunModel,
-        "embed_images",
-        lambda self, paths, *more: done.extend(paths) or original(self, paths, *more),
-    )
+    taken.clear()
     embed_images(digits_run, [folder], out)
     paths, _, embeddings = contents(out)
-    assert done == paths[:16] and paths[0] == str(broken) and not out.corrupt_path.exists()
+    assert taken == paths[:16] and paths[0] == str(broken) and not out.corrupt_path.exists()
     np.testing.assert_allclose(embeddings[1:], before[2], atol=1e-6)
     shutil.copy(paths[-1], other)  # another photograph under the same name
     embed_images(digits_run, [folder], out)
     embeddings = contents(out)[2]
-    assert done[16:] == paths[:16] and out.metadata().outcome.embedded == 80
+    assert taken[16:] == paths[:16] and out.metadata().outcome.embedded == 80
     np.testing.assert_allclose(embeddings[1], embeddings[-1], atol=1e-6)
 
 

@@ -14,7 +14,7 @@ import pytest
 from embedded import edit_json
 from ray_jobs import processes_of, ray_without_processes, start_driver, wait_until, written
 
-from gsp_tf.search import BatchEmbedder, EmbeddingsFolder, embed_collection
+from gsp_tf.search import BatchEmbedder, Embeddings, EmbeddingsFolder, embed_collection
 from gsp_tf.search import collection as workers
 from gsp_tf.search._tables import vectors_of
 from gsp_tf.search.collection import _Collection, _ray_session
@@ -26,10 +26,8 @@ NUM_SHARDS = 11
 @pytest.fixture(scope="module")
 def expected(embedded):
     """Dict from the paths of the images to their embeddings, by `embed_images`."""
-    shards = EmbeddingsFolder(embedded).shards()
-    return {
-        p: row for s in shards for p, row in zip(s["path"].to_pylist(), vectors_of(s), strict=True)
-    }
+    found = Embeddings.read(embedded)
+    return dict(zip(found.paths, found.vectors, strict=True))
 
 
 def names(folder):
@@ -59,22 +57,20 @@ def test_what_killed_processes_wrote_is_not_computed_again(interrupted, job, fin
 
 def test_nothing_is_lost_and_nothing_is_there_twice(finished, expected, collection):
     folder = EmbeddingsFolder.open(finished.path)
-    shards = list(folder.shards())
-    paths = [path for shard in shards for path in shard["path"].to_pylist()]
+    table = pa.concat_tables(folder.shards())
+    paths = table["path"].to_pylist()
     assert paths == sorted(expected)
-    embeddings = np.concatenate([vectors_of(shard) for shard in shards])
-    np.testing.assert_allclose(embeddings, [expected[path] for path in paths], atol=1e-6)
-    labels = [label for shard in shards for label in shard["label"].to_pylist()]
-    assert labels == [Path(path).parent.name for path in paths[:50]] + [None] * 30
+    np.testing.assert_allclose(vectors_of(table), [expected[path] for path in paths], atol=1e-6)
+    assert (
+        table["label"].to_pylist() == [Path(path).parent.name for path in paths[:50]] + [None] * 30
+    )
     corrupt = dict(folder.corrupt())
     assert set(corrupt) == {str(collection / "broken.png"), "/text"}
     listed, outcome = folder.metadata().images.listed, folder.metadata().outcome
     assert (listed, outcome.embedded, outcome.corrupt) == (82, 80, 2)
     np.testing.assert_allclose(outcome.lengths, 1, atol=1e-5)
-    numbers = [n for shard in shards for n in shard["id"].to_pylist()]
-    assert numbers == [None] * 50 + list(range(30))
-    sizes = [n for shard in shards for n in shard["file_size"].to_pylist()]
-    assert sizes == list(map(os.path.getsize, paths))
+    assert table["id"].to_pylist() == [None] * 50 + list(range(30))
+    assert table["file_size"].to_pylist() == list(map(os.path.getsize, paths))
     shards = {f"embeddings-{number:05}.parquet" for number in range(NUM_SHARDS)}
     assert names(folder) == shards | {"embeddings.json", "corrupt.csv", ".lock"}
 

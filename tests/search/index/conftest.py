@@ -16,7 +16,7 @@ def folder(embeddings, tmp_path_factory):
     """Folder of 300 embeddings, with a label for every second one."""
     path = tmp_path_factory.mktemp("embedded") / "out"
     labels = [None if i % 2 else f"class {i // 10}" for i in range(300)]
-    return write_embeddings(path, embeddings, labels=labels, shard_size=64)
+    return write_embeddings(path, embeddings, labels=labels)
 
 
 @pytest.fixture(scope="package")

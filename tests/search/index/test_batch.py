@@ -1,14 +1,12 @@
 """Many queries at once: files of results, of images, folders and embeddings."""
 
-import re
 import shutil
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from embedded import random_embeddings, write_embeddings
+from embedded import random_embeddings, rows_of, write_embeddings
 
 from gsp_tf.evaluation import (
     KReciprocalSearch,
@@ -35,21 +33,15 @@ from gsp_tf.search.index.neighbours import _VectorReranking
 METHODS = "k_reciprocal", "query_expansion", "database_augmentation", "whitening"
 
 
-def rows(path):
-    table = pq.read_table(path) if path.suffix == ".parquet" else pa_csv.read_csv(path)
-    return table.to_pylist()
-
-
-def test_a_folder_of_images_finds_what_single_searches_find(run, images, tmp_path, command):
+def test_a_folder_of_images_finds_what_single_searches_find(run, images, tmp_path, printed_by):
     calibrate(run / "index", false_match_rate=0.3, num_resamples=5)
     queries = sorted((images / "<b>7").iterdir())
     (tmp_path / "text.png").write_text("no image")
     out = tmp_path / "found.parquet"
     sources = [images / "<b>7", tmp_path / "text.png"]
-    code, output, errors = command("search", run, *sources, "--k", "3", "--out", out)
-    assert code == 0, errors
+    output = printed_by("search", run, *sources, "--k", "3", "--out", out)
     assert "neighbours of 9 queries; 1 of them have none (column problem)" in output
-    found = rows(out)
+    found = rows_of(out)
     assert found[-1]["query"] == str(tmp_path / "text.png")
     assert "not an image" in found[-1]["problem"] and found[-1]["rank"] is None
     expected = [
@@ -67,7 +59,7 @@ def test_no_queries_have_no_neighbours(run, tmp_path, rerank):
     for source in (run, Index(run / "index")):
         assert search(source, [], rerank=rerank) == []
         done = search_many(source, [], tmp_path / "found.csv", rerank=rerank)
-        assert done.queries == 0 and rows(done.path) == []
+        assert done.queries == 0 and rows_of(done.path) == []
 
 
 def test_embeddings_are_searched_without_their_images(run, queries, tmp_path, monkeypatch):
@@ -78,7 +70,7 @@ def test_embeddings_are_searched_without_their_images(run, queries, tmp_path, mo
     for name, source in (("folder", queries.path), ("file", tmp_path / "q.parquet")):
         done = search_many(run, [source], tmp_path / f"{name}.csv", k=2)
         assert done.queries == 8 and not done.problems and not done.decisions
-        found = rows(done.path)
+        found = rows_of(done.path)
         ids[name] = [row["id"] for row in found]
         assert [row["rank"] for row in found] == [1, 2] * 8
     assert ids["folder"] == ids["file"]
@@ -107,29 +99,29 @@ def queries(prepared_run, images, tmp_path_factory):
     return embed_images(prepared_run, [images / "<b>3"], out, shard_size=3)
 
 
-def test_conditions_and_exclusions_hold_for_every_query(run, images, with_cameras, command):
+def test_conditions_and_exclusions_hold_for_every_query(run, images, with_cameras, printed_by):
     index, _, cameras = with_cameras
     options = ["--index", index, "--where", "camera is not None", "--dim", "4", "--k", "5"]
     options += ["--exclude-same", "camera"]
-    code, output, errors = command("search", run, images, *options)
-    assert code == 0 and f"{run}/neighbours.csv: neighbours of 80 queries" in output, errors
-    found = rows(run / "neighbours.csv")
+    output = printed_by("search", run, images, *options)
+    assert f"{run}/neighbours.csv: neighbours of 80 queries" in output
+    found = rows_of(run / "neighbours.csv")
     assert len(found) == 400
     for row in found:
         assert cameras[row["path"]] in {"left", "right"} - {cameras[row["query"]]}
 
 
 def test_a_query_with_nothing_left_has_a_row_and_the_others_go_on(
-    run, images, with_cameras, tmp_path, command
+    run, images, with_cameras, tmp_path, printed_by, refused
 ):
     index, table, cameras = with_cameras
     options = ["--index", index, "--where", "camera == 'left'", "--exclude-same", "camera"]
     options += ["--k", 1, "--out", tmp_path / "found.csv"]
+    without = sum(camera == "left" for camera in cameras.values())
     for source, more in ((run / "embeddings", []), (images, ["--table", table])):
-        code, output, errors = command("search", run, source, *options, *more)
-        found = {row["query"]: row for row in rows(tmp_path / "found.csv")}
-        without = sum(camera == "left" for camera in cameras.values())
-        assert code == 0 and f"80 queries; {without} of them have none" in output, errors
+        output = printed_by("search", run, source, *options, *more)
+        assert f"80 queries; {without} of them have none" in output
+        found = {row["query"]: row for row in rows_of(tmp_path / "found.csv")}
         for name, camera in cameras.items():
             problem = f"All {without} images are excluded." if camera == "left" else ""
             assert found[name]["problem"] == problem and (found[name]["id"] is None) == bool(
@@ -139,12 +131,10 @@ def test_a_query_with_nothing_left_has_a_row_and_the_others_go_on(
     one = next(name for name, camera in cameras.items() if not camera)
     options = ["--index", index, "--exclude-same", "camera", "--k", 80]
     for more in ([], ["--table", table]):
-        code, output, errors = command("search", run, one, *options, *more)
-        assert code == 0 and output.count("\n") == 82, errors
+        assert printed_by("search", run, one, *options, *more).count("\n") == 82
     left = next(name for name, camera in cameras.items() if camera == "left")
     excluded = ["--where", "camera == 'left'", *options[:-2]]
-    code, _, errors = command("search", run, left, *excluded)
-    assert code == 1 and f"All {without} images are excluded for" in errors.replace("\n", " ")
+    refused(f"All {without} images are excluded for", "search", run, left, *excluded)
 
 
 def test_each_query_has_its_own_exclusions(run, images, with_cameras):
@@ -177,7 +167,7 @@ def ranked(method, queries, vectors, k):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_results_are_re_ranked_by_the_vectors_of_the_index(
-    run, queries, tmp_path, command, method, monkeypatch
+    run, queries, tmp_path, printed_by, method, monkeypatch
 ):
     monkeypatch.setattr("gsp_tf.search.index.neighbours._BLOCK", 3)
     thresholds = calibrate(run / "index", false_match_rate=0.3, num_resamples=5)
@@ -185,13 +175,11 @@ def test_results_are_re_ranked_by_the_vectors_of_the_index(
     ids, vectors = map(np.concatenate, zip(*index.embeddings(), strict=True))
     table = pa.concat_tables(queries.shards())
     embeddings, out = vectors_of(table), tmp_path / "found.csv"
-    code, output, errors = command(
-        *("search", run, queries.path, "--rerank", method, "--k", 5, "--out", out)
-    )
-    assert code == 0 and "First images: " in output, errors
+    options = "--rerank", method, "--k", 5, "--out", out
+    assert "First images: " in printed_by("search", run, queries.path, *options)
     places, costs = ranked(method, embeddings, vectors, 5)
     distances = np.linalg.norm(embeddings[:, None] - vectors[places], axis=-1)
-    for number, row in enumerate(rows(out)):
+    for number, row in enumerate(rows_of(out)):
         place = divmod(number, 5)
         assert row["id"] == ids[places[place]]
         assert row["cost"] == pytest.approx(costs[place], abs=1e-5)
@@ -208,7 +196,9 @@ def test_results_are_re_ranked_by_the_vectors_of_the_index(
         assert [one.id for one in of_query] == left
 
 
-def test_a_search_is_whitened_by_matched_pairs_of_other_images(run, images, tmp_path, command):
+def test_a_search_is_whitened_by_matched_pairs_of_other_images(
+    run, images, tmp_path, printed_by, refused
+):
     for folder in images.glob("<b>[0-4]"):
         shutil.copytree(folder, tmp_path / "train" / folder.name)
     training = embed_images(run, [tmp_path / "train"], tmp_path / "training")
@@ -221,22 +211,19 @@ def test_a_search_is_whitened_by_matched_pairs_of_other_images(run, images, tmp_
     places, costs = nearest_neighbours(whiten(embeddings), whiten(vectors), 4, "cosine")
     options = "--rerank", "whitening", "--k", 4, "--whitening", training.path
     out = tmp_path / "found.csv"
-    code, _, errors = command("search", run, images / "<b>7", *options, "--out", out)
-    assert code == 0, errors
-    np.testing.assert_array_equal([row["id"] for row in rows(out)], ids[places].ravel())
-    np.testing.assert_allclose([row["cost"] for row in rows(out)], costs.ravel(), atol=1e-5)
+    printed_by("search", run, images / "<b>7", *options, "--out", out)
+    np.testing.assert_array_equal([row["id"] for row in rows_of(out)], ids[places].ravel())
+    np.testing.assert_allclose([row["cost"] for row in rows_of(out)], costs.ravel(), atol=1e-5)
     one = search(run, queries[0], index, 4, rerank="whitening", whitening=training.path)
     assert [found.id for found in one] == ids[places[0]].tolist()
-    code, output, errors = command("search", run, queries[0], *options)
-    assert code == 0 and "First by whitening for" in output, errors
+    assert "First by whitening for" in printed_by("search", run, queries[0], *options)
     other = write_embeddings(tmp_path / "other", embeddings, labels=list("aabbccdd"))
     for wrong, message in (
         (["--rerank", "whitening", "--whitening", other], "do not belong together"),
         (["--rerank", "transport", "--whitening", training.path], "is for --rerank whitening"),
         (["--whitening", training.path], "is for --rerank whitening"),
     ):
-        code, _, errors = command("search", run, queries[0], *wrong)
-        assert code == 1 and message in " ".join(errors.split())
+        refused(message, "search", run, queries[0], *wrong)
     with pytest.raises(ValueError, match="whitening is for the way to re-rank of that name"):
         search(run, queries[0], index, whitening=training.path)
 
@@ -245,12 +232,12 @@ def test_files_are_re_ranked_like_their_embeddings(prepared_run, queries, images
     whole = tmp_path / "embedded.csv", tmp_path / "files.csv"
     for source, out in zip((queries.path, images / "<b>3"), whole, strict=True):
         search_many(prepared_run, source, out, k=5, rerank="k_reciprocal")
-    embedded, files = ([row["id"] for row in rows(out)] for out in whole)
+    embedded, files = ([row["id"] for row in rows_of(out)] for out in whole)
     assert embedded == files
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_prefixes_are_re_ranked(prepared_run, queries, tmp_path, command, method):
+def test_prefixes_are_re_ranked(prepared_run, queries, tmp_path, printed_by, method):
     run, whole = prepared_run, Index(prepared_run / "index")
     embeddings = vectors_of(pa.concat_tables(queries.shards()))
     ids, vectors = map(np.concatenate, zip(*whole.embeddings(), strict=True))
@@ -260,12 +247,11 @@ def test_prefixes_are_re_ranked(prepared_run, queries, tmp_path, command, method
     for options in (["--dim", 4], ["--index", cut.path], ["--index", cut.path, "--dim", 4]):
         out = tmp_path / "found.parquet"
         options += ["--rerank", method, "--k", 5, "--out", out]
-        code, _, errors = command("search", run, queries.path, *options)
-        assert code == 0, errors
-        found = [row["cost"] for row in rows(out)]
+        printed_by("search", run, queries.path, *options)
+        found = [row["cost"] for row in rows_of(out)]
         assert found == pytest.approx(costs[:, :5].ravel(), abs=1e-5)
         # Ids of costs that differ by rounding alone may be in any order.
-        expected = [cost_of[n // 5][row["id"]] for n, row in enumerate(rows(out))]
+        expected = [cost_of[n // 5][row["id"]] for n, row in enumerate(rows_of(out))]
         assert found == pytest.approx(expected, abs=1e-5)
 
 
@@ -282,7 +268,7 @@ def test_lengths_do_not_change_what_a_cosine_index_finds(tmp_path, method):
     np.testing.assert_array_equal(found[0], found[1])
 
 
-def test_what_cannot_be_searched_in_a_batch(run, images, with_cameras, tmp_path, command):
+def test_what_cannot_be_searched_in_a_batch(run, images, with_cameras, tmp_path, refused):
     foreign = write_embeddings(tmp_path / "foreign", np.eye(3, 8))
     one, by_camera = min(images.rglob("*.png")), ["--exclude-same", "camera"]
     other = shutil.copy(one, tmp_path / "other.png")
@@ -298,9 +284,7 @@ def test_what_cannot_be_searched_in_a_batch(run, images, with_cameras, tmp_path,
         ([one, "--table", with_cameras[1]], "--table has the column of --exclude-same"),
         ([images, "--dim", "9"], "have 8 dimensions; their prefixes have between 1 and 8"),
     ):
-        code, _, errors = command("search", run, *arguments)
-        assert code == 1, arguments
-        assert re.search(message, errors.replace("\n", " ")), errors
+        refused(message, "search", run, *arguments)
 
 
 def test_thresholds_of_whole_embeddings_do_not_decide_about_prefixes(run, images):

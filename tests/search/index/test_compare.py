@@ -1,9 +1,9 @@
 """The comparison of the kinds of indexes on a user's own vectors."""
 
 import numpy as np
-import pyarrow.csv as pa_csv
 import pytest
-from embedded import write_embeddings
+from clusters import around_many_centres
+from embedded import rows_of, write_embeddings
 from PIL import Image
 
 from gsp_tf.search import Index, build_index, compare_indexes
@@ -11,22 +11,14 @@ from gsp_tf.search.index.compare import COMPARED
 
 
 @pytest.fixture(scope="module")
-def vectors():
-    rng = np.random.default_rng(0)
-    centres = rng.standard_normal((24, 16))
-    found = centres[rng.integers(0, 24, 1200)] + 0.35 * rng.normal(size=(1200, 16))
-    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype("float32")
-
-
-@pytest.fixture(scope="module")
-def source(vectors, tmp_path_factory):
+def source(tmp_path_factory):
+    vectors = around_many_centres(1200, 16)
     return write_embeddings(tmp_path_factory.mktemp("e") / "e", vectors, shard_size=500)
 
 
-def test_every_kind_is_measured_and_the_smallest_good_one_recommended(source, tmp_path, command):
-    code, output, errors = command("index", source, "--compare", "--out", tmp_path / "out")
-    assert code == 0, errors
-    found = pa_csv.read_csv(tmp_path / "out" / "comparison.csv").to_pylist()
+def test_every_kind_is_measured_and_the_smallest_good_one_recommended(source, tmp_path, printed_by):
+    output = printed_by("index", source, "--compare", "--out", tmp_path / "out")
+    found = rows_of(tmp_path / "out" / "comparison.csv")
     assert [(row["kind"], row["rescore"] or None) for row in found] == list(COMPARED)
     by_name = {(row["kind"], row["rescore"] or None): row for row in found}
     exact = by_name["exact", None]
@@ -51,19 +43,18 @@ def test_every_kind_is_measured_and_the_smallest_good_one_recommended(source, tm
         assert picture.size[0] > 800
 
 
-def test_a_sample_is_said_to_be_one(source, command):
+def test_a_sample_is_said_to_be_one(source, printed_by):
     options = ["--sample", "300", "--dim", "8", "--recall", "1"]
-    code, output, errors = command("index", source, "--compare", *options)
-    text = " ".join(output.split())
-    assert code == 0 and "270 vectors of 8 dimensions, a random sample of 1,200; 30 other" in text
-    assert "Recall@10 of 100 % or more" in text, errors
+    text = " ".join(printed_by("index", source, "--compare", *options).split())
+    assert "270 vectors of 8 dimensions, a random sample of 1,200; 30 other" in text
+    assert "Recall@10 of 100 % or more" in text
     few = compare_indexes(source, most_vectors=40, seed=3)
     assert [index.kind for index in few.indexes] == ["exact", "hnsw"]
     assert few.is_sample and few.recommended.kind == "exact"
     assert compare_indexes(source, most_vectors=40, seed=3).recommended.recall_at_10 == 1
 
 
-def test_the_exact_index_always_qualifies(tmp_path, command):
+def test_the_exact_index_always_qualifies(tmp_path, printed_by):
     """Products of nearly the same vectors differ by less than their rounding."""
     rng = np.random.default_rng(0)
     same = rng.standard_normal((3, 8))[np.arange(600) % 3] + 1e-4 * rng.normal(size=(600, 8))
@@ -75,23 +66,21 @@ def test_the_exact_index_always_qualifies(tmp_path, command):
     best = max(without.indexes, key=lambda index: index.recall_at_10)
     assert without.recommended == best
     index = build_index(path, tmp_path / "index", metric="cosine").path
-    code, output, errors = command("index", index, "--compare", "--recall", "1")
-    assert code == 0, errors
+    output = printed_by("index", index, "--compare", "--recall", "1")
     assert "Recommended: --kind exact, which misses only vectors that are as near" in output
 
 
-def test_what_cannot_be_compared(source, tmp_path, command):
+def test_what_cannot_be_compared(source, tmp_path, refused):
     build_index(source, tmp_path / "pq", "ivf_pq")
     with pytest.raises(ValueError, match="to compare: ivf_pq need at least 256 vectors; .* 36."):
         compare_indexes(source, most_vectors=40, compared=[("ivf_pq", None)])
     for arguments, message in (
         ([source, "--compare", "--kind", "hnsw"], "--compare takes --out, --metric, --dim,"),
         ([source, "--compare", "--sample", "1"], "needs at least 2 vectors"),
-        ([tmp_path / "pq", "--compare"], "is compressed (ivf_pq) and does not hold its"),
+        ([tmp_path / "pq", "--compare"], "is compressed .ivf_pq. and does not hold its"),
         ([source, "--recall", "0.9", "--out", tmp_path / "x"], "--recall and --sample are for"),
         ([tmp_path / "pq", "--verify", "--dim", "1"], "--verify takes an index and no other"),
         ([tmp_path / "pq", "--delete", "/000.png", "--table", "t.csv"], "--table has metadata of"),
     ):
-        code, _, errors = command("index", *arguments)
-        assert code == 1 and message in " ".join(errors.split()), errors
+        refused(message, "index", *arguments)
     assert len(Index(tmp_path / "pq")) == 1200

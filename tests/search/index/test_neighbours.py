@@ -50,12 +50,11 @@ class Page(HTMLParser):
         self.texts.append(data.strip())
 
 
-def test_from_images_to_neighbours(finished_run, images, query, tmp_path, command):
+def test_from_images_to_neighbours(finished_run, images, query, tmp_path, printed_by):
     run = shutil.copytree(finished_run, tmp_path / "run")
-    code, output, _ = command("embed", run, images)
-    assert code == 0 and f"{run}/embeddings: 80 images of dimension 8" in output
-    code, output, _ = command("index", run / "embeddings")
-    assert code == 0 and f"{run}/index: 80 images, exact, euclidean" in output
+    assert f"{run}/embeddings: 80 images of dimension 8" in printed_by("embed", run, images)
+    output = printed_by("index", run / "embeddings")
+    assert f"{run}/index: 80 images, exact, euclidean" in output
     assert "it finds all nearest" in output
     # A fresh process finds the same.
     options = ["search", run, query, "--k", "4", "--html", "--mapped", "true"]
@@ -84,7 +83,7 @@ def test_from_images_to_neighbours(finished_run, images, query, tmp_path, comman
 
 
 def test_a_picture_that_is_gone_is_said_to_be_and_the_terminal_gets_no_commands_from_names(
-    run, query, tmp_path, command
+    run, query, tmp_path, printed_by
 ):
     folder = tmp_path / "in" / "x & y"
     folder.mkdir(parents=True)
@@ -95,8 +94,8 @@ def test_a_picture_that_is_gone_is_said_to_be_and_the_terminal_gets_no_commands_
     gone.unlink()
     page = tmp_path / "page.html"
     options = ["--index", tmp_path / "index", "--k", "2", "--html", page]
-    code, output, _ = command("search", run, odd, *options)
-    assert code == 0 and "\x1b" not in output and "[red]x.png" in output.replace("\n", "")
+    output = printed_by("search", run, odd, *options)
+    assert "\x1b" not in output and "[red]x.png" in output.replace("\n", "")
     texts = Page(page).texts
     assert "there is no such file" in texts and "/".join(gone.parts[-2:]) in texts
     assert {"1 · x & y", "2 · x & y"} <= set(texts)
@@ -125,7 +124,7 @@ def test_a_run_that_was_copied_has_its_own_index(prepared_run, query, tmp_path):
 
 
 def test_a_query_that_is_in_the_index_is_said_to_be_and_does_not_decide(
-    run, images, tmp_path, command, monkeypatch
+    run, images, tmp_path, printed_by, monkeypatch
 ):
     monkeypatch.chdir(images)
     path = sorted(images.glob("<b>7/*"))[3]
@@ -144,15 +143,12 @@ def test_a_query_that_is_in_the_index_is_said_to_be_and_does_not_decide(
     strict = thresholds_at(thresholds, match=nearest / 4, unknown=nearest / 2)
     strict.write(run / "index" / "thresholds.json")
     name = path.relative_to(images)
-    code, output, errors = command(
-        *("search", run, name, "--k", 3, "--html", tmp_path / "page.html")
-    )
-    assert code == 0 and f"Nearest to {name} (unknown)" in output, errors
+    output = printed_by("search", run, name, "--k", 3, "--html", tmp_path / "page.html")
+    assert f"Nearest to {name} (unknown)" in output
     assert output.count("(the same file)") == 1 and output.count("match ") >= 1
     texts = Page(tmp_path / "page.html").texts
     assert texts.count("the same file") == 1
     assert texts[texts.index("first image") :][1] == "unknown"
     many = search_many(run, [path.parent], tmp_path / "many.csv", k=3)
     assert many.queries == 8 and many.decisions.get("match", 0) < 8
-    code, output, errors = command("search", run, path.parent, "--k", 1)
-    assert code == 0 and "Only one of queries and index" not in output, errors
+    assert "Only one of queries and index" not in printed_by("search", run, path.parent, "--k", 1)

@@ -5,6 +5,7 @@ import shutil
 import faiss
 import numpy as np
 import pytest
+from clusters import around_many_centres
 from embedded import edit_json, write_embeddings
 
 from gsp_tf.search import Index, build_index, change_index, verify_index
@@ -14,15 +15,8 @@ RESCORED = [("sq8", "vectors"), ("hnsw_sq8", "vectors"), ("ivf_sq8", "vectors")]
 RESCORED += [("ivf_pq", "sq8"), ("ivf_pq", "vectors")]
 
 
-def clustered(count=3000, dim=32, noise=0.35, seed=0):
-    rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((count // 50, dim))
-    vectors = centres[rng.integers(0, len(centres), count)] + noise * rng.normal(size=(count, dim))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype("float32")
-
-
-VECTORS = clustered()
-QUERIES = clustered(60, seed=0) + np.float32(0.05)
+VECTORS = around_many_centres(3000, 32)
+QUERIES = around_many_centres(60, 32) + np.float32(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +65,7 @@ def test_distances_of_rescoring_by_vectors_are_exact(rescored, kind):
 @pytest.mark.parametrize("pair", [("hnsw_sq8", "vectors"), ("ivf_pq", "sq8")])
 def test_a_rescored_index_grows_and_shrinks(rescored, tmp_path, pair):
     index = Index(shutil.copytree(rescored[pair], tmp_path / "index"))
-    more = clustered(80, seed=5)
+    more = around_many_centres(80, 32, seed=5)
     names = [f"/new/{row}.png" for row in range(80)]
     change_index(index, write_embeddings(tmp_path / "more", more, names))
     change_index(index, delete=["/000.png", "/new/3.png"])

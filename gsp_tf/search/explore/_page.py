@@ -22,10 +22,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gsp_tf._files import reason
 from gsp_tf.data import EncodedImages, UnreadableImageError, check_image
 from gsp_tf.runs import evaluation_batches
-from gsp_tf.search.explore._model_view import ModelView, PrototypeBrowser, View
+from gsp_tf.search.explore._model_view import ModelView, PrototypeBrowser
 from gsp_tf.search.explore._searched import Searched, shown_reason
 from gsp_tf.search.index._where import ConditionError
-from gsp_tf.search.index.neighbours import Neighbour
 from gsp_tf.visual import (
     array_tile,
     attribute_histograms,
@@ -110,13 +109,26 @@ class Exploration:
         its file, by which it is recognised among them.
         """
         batches = evaluation_batches(self._view.model.recipe, images, np.asarray(indices))
-        seen = self._view.look(batches)
-        found = []
+        seen, found = self._view.look(batches), []
         if self._k:
             found = self._searched.nearest(seen.embedding, self._k, where, own, content)
-        pairs = self._pairs(batches, found[:_EXPLAINED]) if found else []
-        pooling = self._view.pooling_name
-        return found_html(name, seen, pooling, found, self._searched, pairs, where)
+        picture = enlarged(seen.image, _PIXELS)
+        maps = [] if seen.weights is None else seen.weights.transpose(2, 0, 1)
+        return _rendered(
+            "found.html",
+            name=name,
+            image=png_uri(picture),
+            overlays=[png_uri(overlay_weights(picture, weights)) for weights in maps],
+            prototypes=None if seen.attributes is None else _prototypes(picture, seen.attributes),
+            pooling=self._view.pooling_name,
+            no_prototypes=_no_prototypes(self._view.pooling_name),
+            scale=color_scale(),
+            neighbours=found,
+            results=[(one, self._searched.tile(one)) for one in found],
+            searched=self._searched,
+            pairs=self._pairs(batches, found[:_EXPLAINED]) if found else [],
+            where=where,
+        )
 
     def _pairs(self, batches, found):
         """Names and pictures of the first neighbours beside the image of a batch."""
@@ -124,7 +136,8 @@ class Exploration:
         if not names:
             return []
         others = evaluation_batches(self._view.model.recipe, others, indices)
-        return list(zip(names, self._view.pairs(batches, others), strict=False))
+        pictures = map(png_uri, self._view.pairs(batches, others))
+        return list(zip(names, pictures, strict=False))
 
     def browser(self, progress: Callable[[int, int], None]) -> PrototypeBrowser:
         """Makes the prototype browser, which processes many images."""
@@ -367,35 +380,6 @@ def _no_prototypes(pooling_name):
     return (
         f"{pooling_name}, the pooling of this run, has no attributes of prototypes; those of "
         "generalized sum pooling have them, such as pooling.name=gsp."
-    )
-
-
-def found_html(
-    name: str,
-    view: View,
-    pooling_name: str,
-    neighbours: list[Neighbour],
-    searched: Searched,
-    pairs: Sequence[tuple[str, np.ndarray]] = (),
-    where: str | None = None,
-) -> str:
-    """An image with the weights of its places, and its neighbours that meet a condition."""
-    picture = enlarged(view.image, _PIXELS)
-    maps = [] if view.weights is None else view.weights.transpose(2, 0, 1)
-    return _rendered(
-        "found.html",
-        name=name,
-        image=png_uri(picture),
-        overlays=[png_uri(overlay_weights(picture, weights)) for weights in maps],
-        prototypes=None if view.attributes is None else _prototypes(picture, view.attributes),
-        pooling=pooling_name,
-        no_prototypes=_no_prototypes(pooling_name),
-        scale=color_scale(),
-        neighbours=neighbours,
-        results=[(one, searched.tile(one)) for one in neighbours],
-        searched=searched,
-        pairs=[(name, png_uri(picture)) for name, picture in pairs],
-        where=where,
     )
 
 

@@ -139,9 +139,6 @@ def explore_app(
             the address on which a connection arrived.
         thresholds: as for `search`.
 
-    Raises:
-        ValueError: if the run or the index is damaged, or an argument does not fit.
-
     Example:
         >>> explore_app("no/such/run")
         Traceback (most recent call last):
@@ -181,7 +178,6 @@ def explore_run(
 
     Raises:
         OSError: if the server cannot listen on the address.
-        ValueError: as in `explore_app`, and if the port is out of range.
 
     Example:
         >>> explore_run("runs/gsp", port=70_000)

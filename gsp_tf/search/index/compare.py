@@ -132,9 +132,6 @@ def compare_indexes(
         build, and whether they are on the Pareto curve of recall, memory and time. One of them is
         `recommended`, and `write(path)` writes all as CSV or Parquet.
 
-    Raises:
-        ValueError: If there are fewer than two vectors, or an argument is out of range.
-
     Example:
         >>> source = Embeddings.from_arrays(np.random.default_rng(0).normal(size=(400, 8)))
         >>> [index.kind for index in compare_indexes(source, compared=COMPARED[:2]).indexes]

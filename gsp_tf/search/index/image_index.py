@@ -47,9 +47,6 @@ class Index:
         metadata: The contents of `index.json`.
         mapped: Whether the vectors are on disk.
 
-    Raises:
-        ValueError: If the index is damaged.
-
     Example:
         >>> Index("no/such/index")
         Traceback (most recent call last):
@@ -117,9 +114,6 @@ class Index:
         Returns:
             ids `(Q, k)` int64 and distances `(Q, k)` float32, equal ones by id; the distances of a
             compressed index are approximate unless it is rescored by vectors.
-
-        Raises:
-            ValueError: If an argument does not fit the index.
         """
         queries = self.cut(checked_embeddings(embeddings, "embeddings"))
         selector, left_out = self._selected(excluded, where)

@@ -16,7 +16,7 @@ from PIL import Image
 from gsp_tf.search import build_index, calibrate, embed_images
 from gsp_tf.search.explore import _page
 from gsp_tf.search.explore._model_view import ModelView
-from gsp_tf.search.explore._page import Exploration, found_html, page_app
+from gsp_tf.search.explore._page import Exploration, page_app
 from gsp_tf.search.explore._searched import NoImages, file_name, open_images
 
 
@@ -101,15 +101,24 @@ def test_the_page_says_why_it_refuses_a_file_before_the_model_sees_it(page, ask,
         assert reason in answer.body and "<" not in answer.body
 
 
-def test_an_image_is_read_from_memory_as_its_file_is(exploration, view, prepared, images):
+def test_an_image_is_read_from_memory_as_its_file_is(
+    exploration, view, prepared, images, monkeypatch
+):
     path = sorted((images / "<b>8").iterdir())[0]
     seen = view.look(prepared(path))
     assert seen.image.shape == (16, 16, 1) and seen.image.dtype == np.uint8
     np.testing.assert_allclose(seen.attributes.sum(axis=-1), seen.weights[..., 0], atol=1e-6)
     np.testing.assert_allclose(seen.weights.sum(), 1, atol=1e-5)
-    shown = found_html("a.png", seen, view.pooling_name, [], NoImages("none"))
-    answer = exploration.search(path.read_bytes(), "a.png")
-    assert answer.startswith(shown.split('<p class="notice')[0])
+    looked, look = [], view.look
+
+    def watched(batches):
+        looked.append(look(batches))
+        return looked[-1]
+
+    monkeypatch.setattr(view, "look", watched)
+    exploration.search(path.read_bytes(), "a.png")
+    for of_memory, of_file in zip(looked[0], seen, strict=True):
+        np.testing.assert_array_equal(of_memory, of_file)
 
 
 def test_prototypes_are_looked_at_once(page, ask, monkeypatch):

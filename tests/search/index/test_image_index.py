@@ -129,31 +129,30 @@ def test_excluded_images_are_not_found(built, embeddings, kind):
 
 
 def test_what_cannot_be_built(folder, built, tmp_path):
-    for kind in ("ivf_sq8", "ivf_pq"):
-        few = write_embeddings(tmp_path / kind, np.eye(255, 4))
-        with pytest.raises(ValueError, match=f"{kind} needs at least 256 images; received 255"):
-            build_index(few, tmp_path / "index", kind)
-        assert not (tmp_path / "index").exists()
-    with pytest.raises(FileExistsError, match="holds an index; add to it"):
-        build_index(folder, built("exact"))
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "items-2024.parquet").touch()
-    with pytest.raises(FileExistsError, match="exists and holds no index"):
-        build_index(folder, tmp_path / "mine")
-    with pytest.raises(FileNotFoundError, match="is not an index: it has no index.json"):
-        Index(tmp_path / "mine")
-    with pytest.raises(FileNotFoundError, match="/no/such/run, is not there or has another model"):
-        build_index(folder)
-    with pytest.raises(ValueError, match="one of exact, sq8, .*, ivf_pq; received 'lsh'"):
-        build_index(folder, tmp_path / "another", "lsh")
+    few = write_embeddings(tmp_path / "few", np.eye(255, 4))
+    new, mine = tmp_path / "new", tmp_path / "mine"
+    mine.mkdir()
+    (mine / "items-2024.parquet").touch()
+    for error, message, *arguments in (
+        (ValueError, "ivf_sq8 needs at least 256 images; received 255", few, new, "ivf_sq8"),
+        (ValueError, "ivf_pq needs at least 256 images; received 255", few, new, "ivf_pq"),
+        (ValueError, "one of exact, sq8, .*, ivf_pq; received 'lsh'", folder, new, "lsh"),
+        (FileExistsError, "holds an index; add to it", folder, built("exact")),
+        (FileExistsError, "exists and holds no index", folder, mine),
+        (FileNotFoundError, "/no/such/run, is not there or has another model", folder),
+    ):
+        with pytest.raises(error, match=message):
+            build_index(*arguments)
     for kind, rescore, message in (
         ("exact", "sq8", "exact has the vectors themselves and is not rescored"),
         ("ivf_sq8", "sq8", "can be rescored by vectors; received rescore='sq8'"),
         ("ivf_pq", "lsh", "can be rescored by sq8 or vectors; received rescore='lsh'"),
     ):
         with pytest.raises(ValueError, match=message):
-            build_index(folder, tmp_path / "another", kind, rescore=rescore)
-    assert not (tmp_path / "another" / "index.json").exists()
+            build_index(folder, new, kind, rescore=rescore)
+    assert not new.exists()
+    with pytest.raises(FileNotFoundError, match="is not an index: it has no index.json"):
+        Index(mine)
 
 
 @pytest.mark.parametrize("num_queries", [1, 2, 3])

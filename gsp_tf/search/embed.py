@@ -157,7 +157,7 @@ def _begin(folder, model, images, shard_size):
 
 def _check_same(folder, begun, model, images):
     """Raises `ValueError` if the model, its preprocessing or the list of images differs."""
-    advice = "Choose another folder (--out NEW) or remove it."
+    advice = f"Choose another folder (--out NEW) or remove {folder.path}."
     both = f"{model.folder.path} and the embeddings in {folder.path}"
     check_same_model(model.info, begun.model, both, advice)
     if begun.images != images:

@@ -94,7 +94,7 @@ def throughput(backbone, side, sizes):
             embedding=EmbeddingRecipe(max(sizes.dims)),
             evaluation=EvaluationRecipe(batch_size=BATCH_SIZE),
         )
-        run = RunFolder.create(Path(folder) / "run", recipe)
+        run = RunFolder(Path(folder) / "run").start(recipe)
         build_learner(recipe, num_classes=2, channels=3).save(run.model_path)
         embedder = BatchEmbedder(run.path)
         paths = [str(photographs[i % NUM_FILES]) for i in range(sizes.images)]

@@ -62,7 +62,7 @@ def make_run(folder, classes):
         backbone=BackboneRecipe(NETWORK, weights[0] if weights else None),
         training=TrainingRecipe(epochs=0),
     )
-    run = RunFolder.create(Path(folder, "run"), recipe)
+    run = RunFolder(Path(folder, "run")).start(recipe)
     build_learner(recipe, num_classes=2, channels=3).save(run.model_path)
     run.update_metrics(status="finished", epochs=0, best_epoch=None)
     return run, load_splits(recipe)

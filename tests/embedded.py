@@ -45,7 +45,7 @@ def save_run(path, images, pooling="{name: gap}", channels=1):
     file = path.with_suffix(".yaml")
     text = RECIPE.format(path=json.dumps(str(images)), pooling=pooling, channels=channels)
     file.write_text(text, encoding="utf-8")
-    folder = RunFolder.create(path, load_recipe(file))
+    folder = RunFolder(path).start(load_recipe(file))
     keras.utils.set_random_seed(0)
     build_learner(folder.recipe(), num_classes=4, channels=channels).save(folder.model_path)
     return path

@@ -49,7 +49,7 @@ def write_run(path):
     )
     train = load_splits(recipe).train
     learner = build_learner(recipe, len(train.class_names), channels=3)
-    folder = RunFolder.create(path, recipe)
+    folder = RunFolder(path).start(recipe)
     learner.save(folder.model_path)
     folder.update_metrics(status="finished", train_classes=fingerprint(train))
 

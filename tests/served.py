@@ -82,7 +82,7 @@ def recipe_file(tmp_path_factory):
 
 def untrained_run(path, recipe):
     """A run folder with a model of random weights."""
-    folder = RunFolder.create(path, recipe)
+    folder = RunFolder(path).start(recipe)
     train = load_splits(recipe).train
     build_learner(recipe, len(train.class_names), channels=3).save(folder.model_path)
     folder.update_metrics(status="finished", train_classes=fingerprint(train))

@@ -104,7 +104,7 @@ def test_answers_without_tensorflow():
 
 def test_commands_on_runs_embeddings_and_files_work_without_tensorflow(tmp_path):
     for seed, status in ((0, "finished"), (1, "interrupted")):
-        folder = RunFolder.create(tmp_path / f"runs/{seed}", Recipe("GSP", seed))
+        folder = RunFolder(tmp_path / f"runs/{seed}").start(Recipe("GSP", seed))
         test = {"precision_at_1": 0.5, "map_at_r": 0.25 + seed / 4}
         folder.update_metrics(status=status, test=test, test_classes="x")
     (tmp_path / "runs/demo").mkdir()

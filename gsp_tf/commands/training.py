@@ -73,14 +73,15 @@ def train(
 
             trained = open_run(resume).resume(**changes)
     else:
-        recipe, path, images = _recipe_of(recipes, run, skip_unreadable, deterministic, fields)
+        recipe, path, images = _recipe_of(recipes, fields, skip_unreadable, deterministic)
         from gsp_tf.runs import Ladder, climbs, ladder_recipes, load_splits, open_run
 
         of_photographs = _photographs(recipes) is not None
         if of_photographs and climbs(recipe):
             rungs = ladder_recipes(recipe, given_values(recipes[1:], fields))
             splits = load_splits(recipe, images)
-            trained = Ladder.at(path, rungs, splits, or_beside=run is None).climb(minutes)
+            ladder = Ladder.at(run or path, rungs, splits, or_beside=run is None)
+            trained = ladder.climb(minutes)
         else:
             _refuse_minutes(minutes, recipe.name)
             trained = open_run(run or _free(path, "train"), recipe)
@@ -179,7 +180,7 @@ def tune(
         from gsp_tf.tuning import Tuning, TuningSpace
 
         space = TuningSpace.read(search)
-        recipe, path, images = _recipe_of(recipes, out, fields=fields, place="tuning")
+        recipe, path, images = _recipe_of(recipes, fields, place="tuning")
         path = out or _free(path, "tune")
         tuning = Tuning(path, recipe, space, objective, sampler or "tpe", pruning=not no_pruning)
         if images is not None:
@@ -215,7 +216,7 @@ def check(
         deterministic: Give the same numbers each time; the same as training.deterministic.
         augmented: PNG file to write, with some training images and what training sees of them.
     """
-    recipe, path, images = _recipe_of(recipes, run, skip_unreadable, deterministic, fields)
+    recipe, path, images = _recipe_of(recipes, fields, skip_unreadable, deterministic)
     from gsp_tf.runs import check_recipe
 
     check = check_recipe(recipe, run or _free(path, "train"), images, augmented)
@@ -247,9 +248,9 @@ def demo(*, runs: str = "runs", epochs: Count | None = None, data: str | None = 
     return _exit_code(trained)
 
 
-def _recipe_of(recipes, run, skip_unreadable=False, deterministic=False, fields=None, place="runs"):
+def _recipe_of(recipes, fields, skip_unreadable=False, deterministic=False, place="runs"):
     """The recipe, the path of its folder by name, and its images if they are loaded already."""
-    folder, fields = _photographs(recipes), dict(fields or {})
+    folder, fields = _photographs(recipes), dict(fields)
     files = [*recipes] if folder is None else [*recipes[1:]]
     if skip_unreadable:
         fields["data"] = {**fields.get("data", {}), "skip_unreadable": True}
@@ -265,7 +266,7 @@ def _recipe_of(recipes, run, skip_unreadable=False, deterministic=False, fields=
         recipe, photographs, images = _fitting(recipe, folder, files, fields)
         print(choices_text(recipe, photographs), end="\n\n", flush=True)
     name = "-".join([*first, recipe.name, str(recipe.seed)])
-    return recipe, run or f"{place}/{name}", images
+    return recipe, f"{place}/{name}", images
 
 
 def _photographs(recipes):

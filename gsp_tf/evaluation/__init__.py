@@ -56,7 +56,12 @@ if TYPE_CHECKING:
     from gsp_tf.evaluation.zero_shot import zero_shot_prediction
 
 if TYPE_CHECKING:  # what other packages use, and no user does
-    from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, truncated
+    from gsp_tf.evaluation._vectors import (
+        checked_embeddings,
+        checked_labels,
+        truncated,
+        unit_vectors,
+    )
     from gsp_tf.evaluation.estimates import intervals
     from gsp_tf.evaluation.exact_search import all_but
     from gsp_tf.evaluation.label_errors import LabelVotes

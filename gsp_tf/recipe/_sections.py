@@ -238,15 +238,6 @@ class DataRecipe(Section, path="data"):
 
         Returns:
             the section, by which unreadable files are left out.
-
-        Raises:
-            ValueError: if a field is not accepted.
-
-        Example:
-            >>> DataRecipe.of_photographs("photos.csv").name
-            'manifest'
-            >>> DataRecipe.of_photographs("photos").name
-            'folder'
         """
         is_manifest = Path(path).suffix.lower() == ".csv" and not Path(path).is_dir()
         name = "manifest" if is_manifest else "folder"

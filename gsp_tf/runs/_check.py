@@ -13,7 +13,7 @@ from keras import ops
 from gsp_tf import backbones
 from gsp_tf._files import reason, replacing
 from gsp_tf._typing import PathLike
-from gsp_tf.data import ImageSet, SelectedImages, ViewedImages, evaluation_dataset
+from gsp_tf.data import ImageSet, SelectedImages, ViewedImages
 from gsp_tf.recipe import Recipe, resolved
 from gsp_tf.runs._facts import (
     backbone_bytes,
@@ -27,6 +27,7 @@ from gsp_tf.runs._facts import (
 )
 from gsp_tf.runs._initial import start_from
 from gsp_tf.runs._inputs import ImageInputs
+from gsp_tf.runs._report import SeenImages
 from gsp_tf.runs._trackers import Trackers
 from gsp_tf.runs._training import ccp_trainer, check_splits
 from gsp_tf.runs.data import load_folds, load_splits, training_view
@@ -131,10 +132,8 @@ def _draw_views(recipe, images, path):
     rows = np.unique(np.linspace(0, len(images) - 1, _ROWS).astype(int))
     some = SelectedImages(images, rows)
     views = ViewedImages(some, training_view(recipe.data), _COLUMNS, recipe.seed)
-    (seen, _), *_ = evaluation_dataset(
-        some, recipe.data.image_size, _ROWS, None, recipe.data.resize
-    )
-    seen = np.clip(np.rint(seen), 0, 255).astype(np.uint8)
+    seen = SeenImages(recipe, some)
+    seen = np.stack([seen[row] for row in range(len(some))])
     figure = view_gallery(seen, np.stack([views.image(row) for row in range(len(views))]))
     with replacing(path) as temporary:
         figure.savefig(temporary, format="png", dpi=120)

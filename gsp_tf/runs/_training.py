@@ -167,22 +167,19 @@ class Training:
                 "another run with the recipe."
             )
         began_with = metrics["train_classes"], metrics["num_train_images"]
+        files, changed = self._train_files(), None
         if began_with != (fingerprint(images), len(images)):
-            raise ValueError(
-                f"The training images are not those that {self.folder.path} began with: it had "
-                f"{began_with[1]}, now there are {len(images)} images of "
-                f"{len(images.class_names)} classes, or the classes have changed."
+            changed = (
+                f"it had {began_with[1]}, now there are {len(images)} images of "
+                f"{len(images.class_names)} classes, or the classes have changed"
             )
-        now = self._train_files()
-        if metrics.get("train_files", now) != now:
+        elif metrics.get("train_files", files) != files:
+            changed = "labels or names of files have changed"
+        elif metrics.get("unlabelled_images") != fingerprint(self.splits.unlabelled):
+            changed = f"data.unlabelled={self.recipe.data.unlabelled} has other images"
+        if changed is not None:
             raise ValueError(
-                f"The training images are not those that {self.folder.path} began with: labels or "
-                "names of files have changed."
-            )
-        if metrics.get("unlabelled_images") != fingerprint(self.splits.unlabelled):
-            raise ValueError(
-                "The images without a class are not those that "
-                f"{self.folder.path} began with; data.unlabelled is {self.recipe.data.unlabelled}."
+                f"The training images are not those that {self.folder.path} began with: {changed}."
             )
 
     def _train(self):

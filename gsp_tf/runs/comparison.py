@@ -1,5 +1,6 @@
 """One table of many runs, in the form of the papers' tables."""
 
+import functools
 import os
 import statistics
 from collections import defaultdict
@@ -71,16 +72,13 @@ class Comparison:
             only if no run is left.
 
     Example:
-        >>> Comparison([])
-        Traceback (most recent call last):
-            ...
-        ValueError: A comparison needs a run folder, received none.
+        print(Comparison(["runs/gap-0", "runs/gap-1", "runs/gsp-0"]).markdown())
     """
 
     def __init__(self, paths: Sequence[PathLike], skip: bool = False):
         self.skipped = []
         self._skip = skip
-        runs = [run for path in paths if (run := self._result(path)) is not None]
+        runs = [*self._accepted(_Result, paths)]
         if not runs:
             reasons = "".join(f"\n  {reason}" for reason in self.skipped)
             raise ValueError(f"A comparison needs a run folder, received none.{reasons}")
@@ -89,7 +87,8 @@ class Comparison:
         values = defaultdict(lambda: defaultdict(list))
         self._marked = {mark: defaultdict(list) for mark in _MARKS}
         self._best_epochs = defaultdict(list)
-        for run in self._comparable(runs):
+        comparable = functools.partial(_comparable, firsts={}, seeds=set())
+        for run in self._accepted(comparable, runs):
             for mark in run.marks:
                 self._marked[mark][run.method].append(str(run.path))
             if run.best_epoch is not None:
@@ -116,45 +115,15 @@ class Comparison:
             for method, row in values.items()
         }
 
-    def _refuse(self, reason):
-        if not self._skip:
-            raise ValueError(reason)
-        self.skipped.append(reason)
-
-    def _result(self, path):
-        """The results of a run folder; `None` if it has none and is left out."""
-        try:
-            return _Result(path)
-        except (OSError, ValueError) as error:
-            if not self._skip:
-                raise
-            self.skipped.append(str(error))
-
-    def _comparable(self, runs):
-        """The runs, without those with other test images or a repeated seed."""
-        test_classes, seeds = {}, set()
-        for run in runs:
-            first = test_classes.setdefault(run.dataset, run)
-            key = (run.method, run.dataset, run.seed)
-            if first.test_classes != run.test_classes:
-                self._refuse(
-                    f"{run.path} and {first.path} have different test classes, so that one column "
-                    f"({run.dataset}) cannot hold both."
-                )
-            elif first.num_images != run.num_images:
-                self._refuse(
-                    f"{run.path} and {first.path} have different test images ({run.num_images:,} "
-                    f"and {first.num_images:,}), so that one column ({run.dataset}) cannot hold "
-                    "both."
-                )
-            elif key in seeds:
-                self._refuse(
-                    f"{run.path} is a second run of {run.method!r} on {run.dataset} with seed "
-                    f"{run.seed}; the runs of a method need different seeds."
-                )
-            else:
-                seeds.add(key)
-                yield run
+    def _accepted(self, make, items):
+        """What is made of each item, without those that are refused if these are left out."""
+        for item in items:
+            try:
+                yield make(item)
+            except (OSError, ValueError) as error:
+                if not self._skip:
+                    raise
+                self.skipped.append(str(error))
 
     def markdown(self) -> str:
         """The table as Markdown, `mean ± deviation` in percent."""
@@ -263,6 +232,28 @@ class _Result:
         single, joined = self._result["separated"], self._result["concatenated"]
         cells = self._cells(joined["mean"], joined["std"], self._num_folds, self.marks)
         return cells | self._cells(single["mean"], single["std"], 1, self.marks)
+
+
+def _comparable(run, firsts, seeds):
+    """The run; refuses other test images than the first of its column has, and a seed again."""
+    first, key = firsts.setdefault(run.dataset, run), (run.method, run.dataset, run.seed)
+    differing = None
+    if first.test_classes != run.test_classes:
+        differing = "classes"
+    elif first.num_images != run.num_images:
+        differing = f"images ({run.num_images:,} and {first.num_images:,})"
+    if differing is not None:
+        raise ValueError(
+            f"{run.path} and {first.path} have different test {differing}, so that one column "
+            f"({run.dataset}) cannot hold both."
+        )
+    if key in seeds:
+        raise ValueError(
+            f"{run.path} is a second run of {run.method!r} on {run.dataset} with seed {run.seed}; "
+            "the runs of a method need different seeds."
+        )
+    seeds.add(key)
+    return run
 
 
 def _name_datasets(runs):

@@ -145,22 +145,12 @@ class Splits(NamedTuple):
         return dict(pair for pair in reversed(named.values()) if pair[1] is not None)
 
     def digest(self, *names: str) -> str:
-        """A short text that changes with any image: its path, size or time, or its pixels.
+        """A text of 16 characters that changes with any image and any label.
 
-        It also changes with the label of any image.
+        An image changes with its path, size or time, or with its pixels.
 
         Args:
             names: names of sets, such as "test"; without any, all sets count.
-
-        Returns:
-            16 characters.
-
-        Example:
-            >>> import numpy as np
-            >>> pixels = np.zeros((2, 8, 8, 1), "uint8")
-            >>> black, grey = (data.ArrayImages(pixels + i, [0, 0], ["a"]) for i in (0, 99))
-            >>> Splits(black, black, black).digest() == Splits(black, black, grey).digest()
-            False
         """
         found = hashlib.sha256()
         named = {name: getattr(self, name) for name in names} or self.sets

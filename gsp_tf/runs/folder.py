@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from gsp_tf._console import command_line, counted
+from gsp_tf._console import command_line, counted, one_line
 from gsp_tf._files import (
     SEAL,
     UNSEALED,
@@ -72,20 +72,13 @@ class RunFolder:
         self.trackers_path = self.path / "trackers.json"
         self.report_path = self.path / "report.html"
 
-    @classmethod
-    def create(cls, path: PathLike, recipe: Recipe) -> Self:
-        """Create a folder with a recipe; refuses a folder that exists."""
-        folder = cls(path)
-        folder.refuse_existing()
-        folder.start(recipe)
-        return folder
-
-    def start(self, recipe: Recipe):
+    def start(self, recipe: Recipe) -> Self:
         """Write the recipe, and remove the metrics and logs of an earlier start."""
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_recipe(recipe)
         self.metrics_path.unlink(missing_ok=True)
         shutil.rmtree(self.logs_path, ignore_errors=True)
+        return self
 
     def refuse_existing(self):
         """Raise `FileExistsError` if the folder holds anything, or is a file."""
@@ -158,8 +151,7 @@ class RunFolder:
             return keras.models.load_model(path, compile=compile)
         except Exception as error:  # an incompatible configuration may raise anything
             raise ValueError(
-                f"{path} is damaged, or of other versions of Keras or gsp_tf: "
-                f"{' '.join(str(error).split())[:300] or type(error).__name__}"
+                f"{path} is damaged, or of other versions of Keras or gsp_tf: {one_line(error)}"
             ) from error
 
     def history(self) -> dict[str, list[float]]:

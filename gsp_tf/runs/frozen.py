@@ -12,7 +12,7 @@ from scipy.linalg import cholesky, solve_triangular
 from gsp_tf._console import show_progress
 from gsp_tf._files import reading_arrays, reason, replacing
 from gsp_tf.data import ImageSet, class_by_class
-from gsp_tf.evaluation import Estimate, RankingMetrics, intervals, ranking_metrics
+from gsp_tf.evaluation import Estimate, RankingMetrics, intervals, ranking_metrics, unit_vectors
 from gsp_tf.recipe import Recipe
 from gsp_tf.runs._baselines import GAINS, frozen_name, stop_note, untrained_note
 from gsp_tf.runs._evaluation import embed_splits
@@ -132,9 +132,9 @@ def whitening_weights(features, labels, dim):
 
 def class_means(vectors, labels):
     """The mean direction of each class."""
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    means = np.stack([unit[labels == label].mean(axis=0) for label in np.unique(labels)])
-    return means / np.linalg.norm(means, axis=1, keepdims=True)
+    unit = unit_vectors(vectors)
+    means = [unit[labels == label].mean(axis=0) for label in np.unique(labels)]
+    return unit_vectors(np.stack(means))
 
 
 def _whitening(
@@ -165,13 +165,7 @@ def _whitening(
 def _linear_head(features, labels):
     """The map of `_whitening`, to vectors of length 1."""
     kernel, bias = _whitening(features, labels)
-
-    def head(inputs):
-        outputs = inputs @ kernel + bias
-        lengths = np.linalg.norm(outputs, axis=1, keepdims=True)
-        return (outputs / np.maximum(lengths, np.finfo("float32").tiny)).astype("float32")
-
-    return head
+    return lambda inputs: unit_vectors(inputs @ kernel + bias).astype("float32")
 
 
 def kept_baselines(run) -> dict[str, RankingMetrics]:

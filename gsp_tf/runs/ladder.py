@@ -1,5 +1,6 @@
 """The ladder of `gsp-tf train FOLDER`: more and more of a pretrained network trains."""
 
+import functools
 import math
 import shutil
 import time
@@ -53,15 +54,14 @@ class Ladder:
     Attributes:
         path: the folder.
         recipes: the recipes.
+        splits: the images.
 
     Raises:
         FileNotFoundError: if no recipes are given and the folder has no rungs.
 
     Example:
-        >>> Ladder("no/such/ladder")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/ladder is not a ladder: it has no runs in rungs.
+        rungs = ladder_recipes(choose_recipe("my_images"))
+        Ladder("runs/mine", rungs).climb(minutes=30).show()
     """
 
     def __init__(
@@ -70,7 +70,9 @@ class Ladder:
         recipes: Mapping[str, Recipe] | None = None,
         splits: Splits | None = None,
     ):
-        self.path, self._splits, self._is_over = Path(path), splits, False
+        self.path, self._is_over = Path(path), False
+        if splits is not None:
+            self.splits = splits
         if recipes is not None:
             self.recipes = {name: resolved(recipe) for name, recipe in recipes.items()}
             return
@@ -78,6 +80,10 @@ class Ladder:
         self.recipes = {n: f.recipe() for n, f in folders.items() if f.recipe_path.is_file()}
         if not self.recipes:
             raise FileNotFoundError(f"{path} is not a ladder: it has no runs in {RUNGS}.")
+
+    @functools.cached_property
+    def splits(self) -> Splits:
+        return load_splits(self.recipes[next(reversed(self.recipes))])
 
     @classmethod
     def at(
@@ -118,7 +124,7 @@ class Ladder:
             return False
         found = [replace(folder.recipe(), initial_run=None) for folder in folders]
         images = folders[0].metrics().get("images")
-        return found == [*self.recipes.values()] and images in (None, self._splits.digest())
+        return found == [*self.recipes.values()] and images in (None, self.splits.digest())
 
     @property
     def status(self) -> str | None:
@@ -149,8 +155,6 @@ class Ladder:
             for name, recipe in self.recipes.items():
                 if not self._folder(name).recipe_path.exists():
                     self._folder(name).start(recipe)
-            if self._splits is None:
-                self._splits = load_splits(self.recipes[next(reversed(self.recipes))])
             if not begun:
                 self._announce(minutes)
             best = None
@@ -190,11 +194,9 @@ class Ladder:
         return RunFolder(self.path / RUNGS / name)
 
     def _run(self, path):
-        rung = Run(path)
-        if self._splits is not None:
-            rung.splits = self._splits
-        for kept in ("frozen", "head"):  # the same for all rungs
-            setattr(rung.folder, f"{kept}_path", self.path / f"{kept}.npz")
+        rung, ours = Run(path), RunFolder(self.path)
+        rung.splits = self.splits
+        rung.folder.frozen_path, rung.folder.head_path = ours.frozen_path, ours.head_path
         return rung
 
     def _begun(self):
@@ -206,7 +208,7 @@ class Ladder:
 
     def _announce(self, minutes):
         """Print about how long the rungs take, from a batch that passes the network."""
-        recipe, splits = next(iter(self.recipes.values())), self._splits
+        recipe, splits = next(iter(self.recipes.values())), self.splits
         data, backbone, batch = recipe.data, recipe.backbone, recipe.evaluation.batch_size
         shape = (data.image_size, data.image_size, data.channels)
         network = backbones.create(backbone.name, shape, preset=backbone.preset)

@@ -5,6 +5,7 @@ import functools
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import keras
@@ -65,10 +66,8 @@ class Run:
             a file of the run is damaged.
 
     Example:
-        >>> Run("no/such/run")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+        run = Run("runs/gsp", load_recipe("recipe.yaml")).train()
+        run.show()
     """
 
     def __init__(self, path: PathLike, recipe: Recipe | None = None):
@@ -128,13 +127,7 @@ class Run:
         """
         if self.recipe.protocol.is_ensemble:
             raise ValueError("fit trains one model; give protocol.fold with protocol.name=mlrc.")
-        with self.folder.training():
-            before = self.recipe
-            self.recipe = _with_changes(before, changes, self.folder)
-            with Trackers(self.recipe, self.folder) as trackers:
-                if self.recipe != before or not self.folder.is_trained():
-                    self._train(trackers, callbacks)
-        return self
+        return self._trained(self.recipe, changes, callbacks, is_evaluated=False)
 
     def train(self) -> Self:
         """Train as the recipe says, keep the best model, and evaluate it on the test classes.
@@ -147,10 +140,7 @@ class Run:
             this run; `status` says how training ended.
         """
         self.folder.refuse_existing()
-        with self.folder.training(), Trackers(self.recipe, self.folder) as trackers:
-            self._train(trackers)
-            self._complete(trackers)
-        return self
+        return self._trained(self.recipe)
 
     def resume(self, **changes: int | None) -> Self:
         """Continue a stopped run from its last evaluation, or train a finished run for more epochs.
@@ -171,16 +161,21 @@ class Run:
         Returns:
             this run, as `train`.
         """
+        return self._trained(None, changes)
+
+    def _trained(self, recipe, changes=MappingProxyType({}), callbacks=(), is_evaluated=True):
+        """Train by a recipe, `None` for that of the folder, with changes, unless that is done."""
         with self.folder.training():
-            before = self.folder.recipe()
+            before = self.folder.recipe() if recipe is None else recipe
             self.recipe = _with_changes(before, changes, self.folder)
             with Trackers(self.recipe, self.folder) as trackers:
                 if self.recipe != before or not self.folder.is_trained():
-                    self._train(trackers)
-                self._complete(trackers)
+                    self._train(trackers, callbacks)
+                if is_evaluated:
+                    self._complete(trackers)
         return self
 
-    def _train(self, trackers, callbacks=()):
+    def _train(self, trackers, callbacks):
         """Train from the checkpoint, or from the beginning."""
         training = Training(self, trackers, callbacks)
         if self.folder.checkpoint_path.exists():
@@ -300,10 +295,7 @@ def report_runs(runs: Sequence[Run], path: PathLike, title: str) -> Path:
         ValueError: if the runs were not evaluated on the same images.
 
     Example:
-        >>> report_runs([Run("no/such/run")], "report.html", "One run")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
+        report_runs([Run("runs/gap"), Run("runs/gsp")], "report.html", "GAP and GSP")
     """
     check_same_images([run.recipe for run in runs])
     for run in runs:

@@ -22,7 +22,7 @@ def run(tmp_path):
             protocol=ProtocolRecipe(protocol),
         )
         count = len(list(tmp_path.iterdir()))
-        folder = RunFolder.create(tmp_path / f"run{count}", recipe)
+        folder = RunFolder(tmp_path / f"run{count}").start(recipe)
         folder.update_metrics(status="finished")
 
         def metrics(value):
@@ -137,10 +137,10 @@ def test_runs_that_keep_the_untrained_model_are_marked(run):
 
 def test_what_cannot_be_compared_is_refused_or_skipped_if_asked(run, tmp_path):
     first = run("GSP", 0.2)
-    unfinished = [RunFolder.create(tmp_path / name, Recipe()) for name in ("running", "failed")]
+    unfinished = [RunFolder(tmp_path / name).start(Recipe()) for name in ("running", "failed")]
     for folder in unfinished:
         folder.update_metrics(status=folder.path.name)
-    damaged = RunFolder.create(tmp_path / "damaged", Recipe())
+    damaged = RunFolder(tmp_path / "damaged").start(Recipe())
     damaged.metrics_path.write_text("{")
     reasons = {
         tmp_path: "has no recipe.yaml",

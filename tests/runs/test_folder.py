@@ -72,7 +72,7 @@ def test_other_numbers_are_refused_and_not_misread(tmp_path, table):
 
 def test_a_recipe_that_is_changed_in_memory_leaves_that_of_the_file(tmp_path):
     written = Recipe("GSP", loss=ClassRecipe("triplet", {"margin": 0.2}))
-    folder = RunFolder.create(tmp_path / "run", written)
+    folder = RunFolder(tmp_path / "run").start(written)
     read = folder.recipe()
     read.loss.arguments["margin"] = 0.5
     read.backbone.freeze.append("stem")

@@ -105,7 +105,7 @@ def test_a_network_cleans_embeds_a_collection_and_is_explored(networks, monkeypa
 
 def test_other_names_are_refused(networks, capsys):
     (networks / "random.yaml").write_text("backbone: {name: small}")
-    RunFolder.create("runs/other", RunFolder(pretrained_run("small")).recipe())
+    RunFolder("runs/other").start(RunFolder(pretrained_run("small")).recipe())
     for name, message in (
         ("smal", "smal is neither a run folder nor a network of gsp-tf backbones; did you mean sm"),
         ("conv4", "conv4 has no pretrained weights, and without training it needs some"),

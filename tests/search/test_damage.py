@@ -71,7 +71,7 @@ def with_tokens(path, vectors, first):
 
 def write_run(path):
     """The files of a run, and a checkpoint of `small_model`."""
-    folder = RunFolder.create(path, resolved(Recipe()))
+    folder = RunFolder(path).start(resolved(Recipe()))
     MetricLearner(small_model(), ContrastiveLoss()).save(folder.model_path)
     folder.update_metrics(status="finished", epochs=3, test={"map_at_r": 0.25, "num_queries": 60})
     folder.add_epoch(0, {"val_map_at_r": 0.0})

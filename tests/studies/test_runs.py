@@ -70,7 +70,7 @@ def untrained(study, monkeypatch):
 
     def train(recipe, folder, threads):
         made.append(folder.path.name)
-        RunFolder.create(folder.path, resolved(recipe))
+        RunFolder(folder.path).start(resolved(recipe))
         build_learner(recipe, CLASSES, 1).save(folder.model_path)
         folder.update_metrics(test={"precision_at_1": 0.25, "map_at_r": 0.125})
 

@@ -179,7 +179,7 @@ def test_too_few_classes(photographs, capsys):
 SHORT = ["--training.epochs", "1", "--training.steps_per_epoch", "1", "--pooling.name", "gap"]
 
 
-def test_a_messy_folder_trains(photographs, tmp_path, capsys, monkeypatch, without_tracing):
+def test_a_messy_folder_trains(photographs, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Run, "show", lambda self: None)
     folder = photographs(7, 4)
     (folder / "__MACOSX").mkdir()

@@ -32,7 +32,7 @@ def network(tmp_path, monkeypatch):
     )
 
 
-def test_the_untrained_network_comes_first(network, tmp_path, capsys, without_tracing):
+def test_the_untrained_network_comes_first(network, tmp_path, capsys):
     write_folder("my_images", 6)
     assert run_command("demo", "--data", "my_images", "--epochs", "1") == 0
     printed = capsys.readouterr().out

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from digit_runs import eagerly
 from digit_runs import run_command as run
 from PIL import Image
 
@@ -39,8 +38,7 @@ def interrupted(recipe, tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StopOnNaN, "on_epoch_begin", interrupt)
-        with eagerly():
-            assert run("train", recipe, "--run", folder.path) == 130
+        assert run("train", recipe, "--run", folder.path) == 130
     return folder
 
 
@@ -50,7 +48,7 @@ def folder(interrupted, tmp_path_factory):
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "mlrc")
     shutil.copytree(interrupted.path, folder.path)
     (folder.path / "fold-1-repeat-1").mkdir()  # as a process that was killed may leave it
-    with pytest.MonkeyPatch.context() as patch, eagerly():
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Ensemble, "show", lambda self: None)
         assert run("train", "--resume", folder.path) == 0
     return folder
@@ -111,7 +109,7 @@ def test_evaluated_again_and_reported(folder, tmp_path, capsys, monkeypatch):
     assert f"{100 * before['map_at_r']:.2f} ±" in (tmp_path / "tables" / "table.md").read_text()
 
 
-def test_of_changed_images_each_model_is_evaluated_again(folder, tmp_path, without_tracing):
+def test_of_changed_images_each_model_is_evaluated_again(folder, tmp_path):
     folder = RunFolder(shutil.copytree(folder.path, tmp_path / "mlrc"))
     images = shutil.copytree(folder.recipe().data.path, tmp_path / "images")
     recipe = folder.recipe()
@@ -128,7 +126,7 @@ def is_trained(folder):
     return [model.is_trained() for fold in models_of(folder) for model in fold]
 
 
-def test_stopped_and_resumed(interrupted, folder, tmp_path, without_tracing, capsys):
+def test_stopped_and_resumed(interrupted, folder, tmp_path, capsys):
     Ensemble(interrupted.path).show()
     line = f"To continue: gsp-tf train --resume {interrupted.path}\n"
     assert capsys.readouterr().out == line

@@ -67,7 +67,7 @@ FAULTS = {
     "faults", [["missing", "truncated"], pytest.param(["not an image"], marks=pytest.mark.evidence)]
 )
 def test_files_that_break_while_training_are_named_and_the_run_continues_when_mended(
-    faults, run, images, monkeypatch, without_tracing
+    faults, run, images, monkeypatch
 ):
     whole = {path: path.read_bytes() for path in images.glob("*/*.jpg")}
     for fault in faults:
@@ -89,7 +89,7 @@ def test_files_that_break_while_training_are_named_and_the_run_continues_when_me
     assert len(folder.history()["loss"]) == 2
 
 
-def test_a_full_disk_is_told_with_what_is_kept(run, without_tracing, monkeypatch):
+def test_a_full_disk_is_told_with_what_is_kept(run, monkeypatch):
     for full_at, kept in (
         (1, "No epoch of training is kept: free some space, then begin again with"),
         (2, "The run keeps 1 epoch of training: free some space, then continue with"),
@@ -115,7 +115,7 @@ def test_a_full_disk_is_told_with_what_is_kept(run, without_tracing, monkeypatch
     assert [path.name for path in folder.path.rglob(".*")] == [".lock"]
 
 
-def test_broken_files_are_named_and_counted_or_skipped_on_request(run, images, without_tracing):
+def test_broken_files_are_named_and_counted_or_skipped_on_request(run, images):
     broken = sorted(images.glob("*/*.jpg"))[::70]
     for path in broken:
         truncate(path)

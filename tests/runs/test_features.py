@@ -6,7 +6,7 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
-from digit_runs import eagerly, interrupted_in
+from digit_runs import interrupted_in
 from keras.ops import convert_to_numpy
 
 from gsp_tf import data
@@ -39,8 +39,7 @@ def recipes(write_recipe, tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(recipes, tmp_path_factory):
     """A finished run from features."""
-    with eagerly():
-        return Run(tmp_path_factory.mktemp("runs") / "run", recipes[1]).train()
+    return Run(tmp_path_factory.mktemp("runs") / "run", recipes[1]).train()
 
 
 def embeddings(run):
@@ -58,9 +57,7 @@ def embeddings(run):
     ]
 
 
-def test_training_from_features_equals_images(
-    whole, recipes, tmp_path, monkeypatch, without_tracing
-):
+def test_training_from_features_equals_images(whole, recipes, tmp_path, monkeypatch):
     monkeypatch.setattr(Run, "evaluate", lambda self: None)
     from_images = Run(tmp_path / "images", recipes[0]).train()
     ours, theirs = whole.folder.history(), from_images.folder.history()
@@ -82,9 +79,7 @@ def test_training_from_features_equals_images(
     assert whole.folder.metrics()["test"]["num_queries"] == 60
 
 
-def test_a_stopped_run_continues_as_if_it_had_not_been(
-    whole, recipes, tmp_path, monkeypatch, without_tracing
-):
+def test_a_stopped_run_continues_as_if_it_had_not_been(whole, recipes, tmp_path, monkeypatch):
     monkeypatch.setattr(Run, "evaluate", lambda self: None)
 
     with interrupted_in(1):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
-from digit_runs import eagerly, interrupted_in
+from digit_runs import interrupted_in
 from tensorflow.python.framework.config import disable_op_determinism
 
 from gsp_tf._keras import is_of_lora
@@ -41,8 +41,7 @@ training:
 
 def train(run, method="train"):
     try:
-        with eagerly():
-            return getattr(run, method)()
+        return getattr(run, method)()
     finally:
         disable_op_determinism()
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
-from digit_runs import eagerly, run_command
+from digit_runs import run_command
 from PIL import Image
 from sklearn.covariance import LedoitWolf
 
@@ -42,7 +42,7 @@ def hurt(write_recipe, pretrained, tmp_path_factory):
     """A run that loses what the network had: its path and what the command printed."""
     path = tmp_path_factory.mktemp("runs") / "run"
     recipe = write_recipe(HURT.format(weights=pretrained))
-    with contextlib.redirect_stdout(io.StringIO()) as printed, eagerly():
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
         assert run_command("train", recipe, "--run", path) == 0
     return path, printed.getvalue()
 
@@ -113,7 +113,7 @@ def test_a_linear_head_is_computed_from_several_images_of_each_of_its_classes(hu
 
 
 def test_proxies_of_a_whitened_map_start_as_the_means_of_all_classes_or_stay(
-    write_recipe, pretrained, tmp_path, monkeypatch, without_pages, without_tracing
+    write_recipe, pretrained, tmp_path, monkeypatch, without_pages
 ):
     embedding = {"dim": None, "position": "after_pooling", "whitening": True}
     recipe = load_recipe(write_recipe(HURT.format(weights=pretrained)))
@@ -203,7 +203,7 @@ def test_an_evaluation_of_other_depths_compares_with_the_same_depths(hurt, tmp_p
         assert "recall_at_2" not in metrics[entry]
 
 
-def test_an_evaluation_of_other_images_compares_on_these_images(hurt, tmp_path, without_tracing):
+def test_an_evaluation_of_other_images_compares_on_these_images(hurt, tmp_path):
     folder = RunFolder(shutil.copytree(hurt[0], tmp_path / "run"))
     recipe = folder.recipe()
     images = shutil.copytree(recipe.data.path, tmp_path / "images")

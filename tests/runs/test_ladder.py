@@ -54,7 +54,7 @@ def rung(name, path="runs/my_images-0"):
 
 
 def test_a_ladder_that_was_stopped_continues_and_each_rung_starts_as_the_best_below(
-    photographs, capsys, monkeypatch, without_tracing
+    photographs, capsys, monkeypatch
 ):
     assert run_command("train", "my_images", *SHORT, "--minutes", "0") == 0
     printed = capsys.readouterr().out
@@ -109,7 +109,7 @@ def test_a_ladder_that_was_stopped_continues_and_each_rung_starts_as_the_best_be
 
 @pytest.mark.parametrize("options", [[], ["--data.skip_unreadable", "false"]])
 def test_photographs_that_are_read_in_another_way_climb_and_the_rungs_share_copies(
-    photographs, monkeypatch, capsys, without_pages, without_tracing, options
+    photographs, monkeypatch, capsys, without_pages, options
 ):
     monkeypatch.setattr(choices, "_LARGE", 0)
     assert run_command("train", "my_images", *SHORT, "--minutes", "0", *options) == 0
@@ -137,9 +137,7 @@ def test_a_folder_trains_the_models_of_a_protocol(photographs, monkeypatch):
     ] * 2
 
 
-def test_a_manifest_climbs_with_the_splits_that_it_lists(
-    photographs, capsys, without_pages, without_tracing
-):
+def test_a_manifest_climbs_with_the_splits_that_it_lists(photographs, capsys, without_pages):
     splits = ["train"] * 4 + ["validation"] * 2 + ["test"] * 2
     rows = [
         (path, path.parent.name, splits[int(path.parent.name.split()[1])])
@@ -164,9 +162,7 @@ def test_a_manifest_climbs_with_the_splits_that_it_lists(
         assert run.folder.metrics()["test"]["num_queries"] == len(run.splits.test)
 
 
-def test_a_ladder_ends_where_a_rung_is_no_better(
-    photographs, capsys, without_pages, without_tracing
-):
+def test_a_ladder_ends_where_a_rung_is_no_better(photographs, capsys, without_pages):
     path = "runs/my images"
     options = "--training.learning_rate", "1e-12", "--run", path
     assert run_command("train", "my_images", *SHORT, *options) == 0

@@ -30,7 +30,7 @@ def trackers(monkeypatch):
 
 
 def test_a_run_and_its_continuation_are_one_run_of_each_tracker(
-    trackers, write_recipe, without_pages, without_tracing, tmp_path
+    trackers, write_recipe, without_pages, tmp_path
 ):
     folder = RunFolder(tmp_path / "run")
     assert run_command("train", write_recipe(CALLBACKS), "--run", folder.path) == 0
@@ -65,7 +65,7 @@ def test_a_run_and_its_continuation_are_one_run_of_each_tracker(
     assert saved == ["epoch 2.keras", "epoch 3.keras", "epoch 4.keras"]  # after the warm-up
 
 
-def test_a_named_callback_ends_training(write_recipe, without_tracing, tmp_path):
+def test_a_named_callback_ends_training(write_recipe, tmp_path):
     stop = "{early_stopping: {monitor: learning_rate, mode: max, patience: 1}}"
     short = ["--training.epochs", "9", "--training.steps_per_epoch", "1"]
     run = Run(tmp_path / "run", load_recipe(write_recipe(f"callbacks: {stop}"), short))
@@ -103,7 +103,7 @@ def test_a_missing_package_is_named_before_training(write_recipe, monkeypatch, t
 
 
 def test_training_goes_on_without_a_tracker_that_fails_in_an_epoch(
-    trackers, write_recipe, without_pages, without_tracing, tmp_path, capsys
+    trackers, write_recipe, without_pages, tmp_path, capsys
 ):
     trackers.broken = 2
     recipe = write_recipe("callbacks: {wandb: {}, mlflow: {}}")

@@ -217,7 +217,7 @@ training:
 
 @pytest.mark.parametrize("exclusions", [[], ["proxies"]])
 def test_l2_regularization_reaches_the_proxies_of_ccp(
-    write_recipe, tmp_path, monkeypatch, without_tracing, exclusions
+    write_recipe, tmp_path, monkeypatch, exclusions
 ):
     gradients = []
 

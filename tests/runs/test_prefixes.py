@@ -27,7 +27,7 @@ training: {epochs: 1, steps_per_epoch: 2}
 """
 
 
-def test_a_run_reports_its_prefixes(write_recipe, tmp_path, without_tracing, monkeypatch):
+def test_a_run_reports_its_prefixes(write_recipe, tmp_path, monkeypatch):
     monkeypatch.setattr("gsp_tf.visual.plane.FEWEST_FOR_TSNE", np.inf)
     run = Run(tmp_path / "run", load_recipe(write_recipe(RECIPE)))
     run.splits = run.splits._replace(test=run.splits.test.subset(range(40)))

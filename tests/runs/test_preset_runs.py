@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from digit_runs import eagerly, run_command
+from digit_runs import run_command
 from presets import write_preset
 
 from gsp_tf.data import load_folder
@@ -40,8 +40,7 @@ def recipe(write_recipe, digits, vit):
 
 
 def test_a_run_trains_and_saves_the_whole_network(recipe, tmp_path):
-    with eagerly():
-        run = Run(tmp_path / "run", recipe).train()
+    run = Run(tmp_path / "run", recipe).train()
     assert run.status == "finished" and np.isfinite(run.folder.metrics()["test"]["map_at_r"])
     embedder = run.folder.learner(compile=False).embedder
     fresh = build_embedder(recipe, channels=1)
@@ -98,7 +97,7 @@ def test_all_of_a_transformer_may_be_frozen(write_recipe, digits, vit):
     assert names == {"embedding/kernel", "pooling/prototypes"}
 
 
-def test_kept_features_are_of_the_tokens(write_recipe, digits, tmp_path, without_tracing):
+def test_kept_features_are_of_the_tokens(write_recipe, digits, tmp_path):
     """SigLIP has the same weights for all of them, and gives another number of tokens."""
     preset = write_preset("SigLIP", tmp_path / "siglip")
     path = write_recipe(SECTIONS.format(digits=digits, preset=preset))

@@ -135,9 +135,7 @@ def test_a_recipe_file_and_a_preset_name_a_network(networks):
 
 
 @pytest.mark.parametrize("head", ["linear", "gsp"])
-def test_a_head_trains_on_features(
-    networks, digits, capsys, monkeypatch, head, without_pages, without_tracing
-):
+def test_a_head_trains_on_features(networks, digits, capsys, monkeypatch, head, without_pages):
     options = ["--pooling.entropy_smoothing", "20"] if head == "gsp" else []
     assert run_command("adapt", digits, "--head", head, *options, *NAMED, "--name", "digits") == 0
     run = Run("runs/digits-0")
@@ -179,7 +177,7 @@ def test_a_head_trains_on_features(
 
 
 def test_an_adaptation_continues_and_another_one_gets_a_folder(
-    networks, capsys, monkeypatch, without_pages, without_tracing
+    networks, capsys, monkeypatch, without_pages
 ):
     command = ["adapt", "my_images", "--head", "mlp", *NAMED]
     with interrupted_in(1):
@@ -211,7 +209,7 @@ def test_an_adaptation_continues_and_another_one_gets_a_folder(
     ],
 )
 def test_an_adaptation_that_was_stopped_at_a_file_continues(
-    networks, capsys, without_pages, without_tracing, file, options
+    networks, capsys, without_pages, file, options
 ):
     command = ["adapt", "my_images", *NAMED, *SHORTEST, *options]
     with stopped_at(file):
@@ -224,9 +222,7 @@ def test_an_adaptation_that_was_stopped_at_a_file_continues(
     assert len(RunFolder(folder).history()["loss"]) == 1
 
 
-def test_an_adaptation_begins_again_for_other_photographs(
-    networks, capsys, without_pages, without_tracing
-):
+def test_an_adaptation_begins_again_for_other_photographs(networks, capsys, without_pages):
     command = ["adapt", "my_images", *NAMED, *SHORTEST]
     assert run_command(*command) == 0
     first = RunFolder("runs/my_images-linear-0")

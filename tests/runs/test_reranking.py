@@ -9,7 +9,7 @@ from embedded import save_digits, save_run, write_embeddings
 from gsp_tf.evaluation import RERANKINGS, ranking_metrics
 from gsp_tf.runs import Run, TokenModel, build_embedder, features_model, has_local_features
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("without_tracing")]
+pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from digit_runs import eagerly
 from digit_runs import run_command as run
 from embedded import edit_recipe
 from faults import run_stopped, stopped_at
@@ -56,8 +55,7 @@ def train(*arguments):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Run, "show", lambda self: None)
         try:
-            with eagerly():
-                assert run("train", *arguments) == 0
+            assert run("train", *arguments) == 0
         finally:
             disable_op_determinism()
 
@@ -149,13 +147,11 @@ def interrupted(recipe, tmp_path_factory):
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gsp_tf.training.SaveBest.save", _fail)
-        with eagerly():
-            failed = run("train", recipe(QUICK), "--run", folder.path)
+        failed = run("train", recipe(QUICK), "--run", folder.path)
     files = sorted(path.name for path in folder.path.iterdir())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gsp_tf.training.StopOnNaN.on_train_batch_end", _interrupt_in(1))
-        with eagerly():
-            assert run("train", "--resume", folder.path) == 130
+        assert run("train", "--resume", folder.path) == 130
     return SimpleNamespace(path=folder.path, after_failure=(failed, files))
 
 
@@ -166,7 +162,7 @@ def stopped(interrupted, tmp_path):
 
 
 @pytest.fixture
-def finished(whole_run, tmp_path, monkeypatch, without_tracing):
+def finished(whole_run, tmp_path, monkeypatch):
     """A run of two epochs."""
     monkeypatch.setattr(Run, "show", lambda self: None)
     return RunFolder(shutil.copytree(whole_run(QUICK).path, tmp_path / "run"))
@@ -177,7 +173,7 @@ def test_a_run_that_fails_before_its_first_epoch_starts_again(interrupted, stopp
     assert stopped.metrics()["epochs"] == 1 and len(stopped.history()["loss"]) == 1
 
 
-def test_ctrl_c_and_on(stopped, monkeypatch, without_tracing):
+def test_ctrl_c_and_on(stopped, monkeypatch):
     assert stopped.metrics()["status"] == "interrupted" and stopped.checkpoint_path.exists()
     assert stopped.metrics()["test"]["num_queries"] == 60
     assert "interrupted after 1 epoch" in stopped.report_path.read_text("utf-8")

@@ -79,7 +79,7 @@ def texts_of_health(folder):
     return [text.decode() for text in texts], {v.tag for v in values}
 
 
-def test_findings_about_health_are_in_all_files(write_recipe, tmp_path, without_tracing, capsys):
+def test_findings_about_health_are_in_all_files(write_recipe, tmp_path, capsys):
     sections = (
         "loss: {name: contrastive}\ntraining: {epochs: 3, steps_per_epoch: 1, health_every: 1}"
     )
@@ -246,7 +246,7 @@ def test_the_seed_decides_the_initial_weights_and_the_batches(trained, tmp_path)
         assert not np.array_equal(first, third)
 
 
-def test_queries_search_a_gallery(manifest, write_recipe, tmp_path, without_tracing):
+def test_queries_search_a_gallery(manifest, write_recipe, tmp_path):
     parts = ("query", "gallery")
     options = manifest(lambda position, i: "train" if position < 5 else parts[i >= 8])
     options += ["--data.classes_per_batch", "3", "--evaluation.recall_at", "[1, 10]", *SHORT]
@@ -310,9 +310,7 @@ def test_a_gallery_of_other_classes_is_refused(manifest, write_recipe, tmp_path)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_loss_that_is_not_finite_keeps_the_last_good_model(
-    write_recipe, tmp_path, capsys, without_tracing
-):
+def test_a_loss_that_is_not_finite_keeps_the_last_good_model(write_recipe, tmp_path, capsys):
     recipe, folder = write_recipe(), RunFolder(tmp_path / "run")
     options = ["--training.learning_rate", "1e30", "--loss.temperature", "1e-30"]
     options += ["--training.epochs", "3", "--training.warmup_epochs", "2"]
@@ -344,7 +342,7 @@ def short_demo(monkeypatch):
     monkeypatch.setattr("gsp_tf.runs.run.load_splits", fewer)
 
 
-def test_the_demo(short_demo, without_tracing, tmp_path, capsys):
+def test_the_demo(short_demo, tmp_path, capsys):
     assert run_command("demo", "--runs", tmp_path, "--epochs", "1") == 0
     output = capsys.readouterr().out
     (folder,) = tmp_path.iterdir()

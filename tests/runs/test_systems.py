@@ -37,6 +37,11 @@ loss: {name: hybrid}
 PICTURES = {"gsp": "overlays", "agrouping": "overlays", "crt": "correlations"}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def eager_functions():
+    """These runs train for long, with graphs."""
+
+
 STEPS = {"gsp": 50, "agrouping": 45, "crt": 30, "multihead": 45}
 
 

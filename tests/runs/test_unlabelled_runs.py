@@ -58,7 +58,7 @@ def photos(digits, tmp_path_factory):
 
 
 def test_images_without_a_class_train_and_are_found_by_their_views(
-    photos, write_recipe, without_tracing, tmp_path, capsys
+    photos, write_recipe, tmp_path, capsys
 ):
     recipe = write_recipe(ALONE.format(path=photos))
     picture = tmp_path / "views.png"
@@ -131,7 +131,7 @@ def test_losses_of_views_train_on_the_views_of_an_image(name, photos, write_reci
 
 
 def test_images_without_a_class_beside_labelled_ones(
-    photos, digits, write_recipe, without_pages, without_tracing, tmp_path, capsys
+    photos, digits, write_recipe, without_pages, tmp_path, capsys
 ):
     recipe = write_recipe(BESIDE.format(path=digits, unlabelled=photos))
     assert run_command("train", recipe, "--run", tmp_path / "run") == 0

@@ -93,6 +93,7 @@ COMPILED = {"jit_compile": True, "precision": "mixed_float16"}
 @pytest.mark.parametrize("settings", [{}, pytest.param(COMPILED, marks=pytest.mark.evidence)])
 def test_the_backbone_is_frozen(tmp_path, settings):
     """In the warm-up; then the whole learner trains, and so does the model that it saved."""
+    tf.config.run_functions_eagerly(not settings)  # what is compiled needs graphs
     path = tmp_path / "best.keras"
     learner, before, best = warmed_up(path, **settings)
     of_classes = learner.embedding_loss.proxies, learner.attribute_loss.class_embeddings
@@ -119,7 +120,7 @@ def test_the_backbone_is_frozen(tmp_path, settings):
     assert moved(learner.weights, before) == set(before)
 
 
-def test_one_history(train, without_tracing, monkeypatch):
+def test_one_history(train, monkeypatch):
     monkeypatch.setattr(Run, "evaluate", lambda run: None)
     options = ["--training.schedule.name", "plateau", "--training.patience", "3"]
     options += ["--training.optimizer", "sgd", "--training.precision", "mixed_float16"]
@@ -149,7 +150,7 @@ def test_one_history(train, without_tracing, monkeypatch):
     assert steps == [1, 2, 3]
 
 
-def test_patience_counts_from_the_end_of_the_warmup(train, without_tracing, monkeypatch):
+def test_patience_counts_from_the_end_of_the_warmup(train, monkeypatch):
     monkeypatch.setattr(RetrievalEvaluation, "evaluate", lambda callback: {"val_map_at_r": 0.5})
     monkeypatch.setattr(Run, "evaluate", lambda run: None)
     run = train("--training.epochs", "9", "--training.patience", "1")

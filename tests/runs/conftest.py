@@ -1,0 +1,10 @@
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def eager_functions():
+    """Runs of a few steps train without graphs, which would cost more than they save."""
+    from digit_runs import eagerly
+
+    with eagerly():
+        yield

@@ -1,4 +1,3 @@
-import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,60 +155,9 @@ def test_the_name_of_several_files(write):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("pooling: {sharpness: 3}", "sharpness"),
-        ("training: {epochs: -1}", "training.epochs must be an integer from 0 to 2,147,483,647"),
         ("trainer: ccp", "training.patience must be null with trainer=ccp"),
-        ("loss_weights: {first: 1.0}", "loss_weights must be of none with head=null"),
-        (
-            "head: {name: coded_residual, num_prototypes: [4, 4], hidden_dim: 3}\n"
-            "loss_weights: {third: 1.0}",
-            "loss_weights must be of first and second with head.name=coded_residual, received",
-        ),
-        ("{head: {name: dense_branches}, loss_weights: {first: -1.0}}", "loss_weights must be a"),
         ("training: {schedule: null}", "training.schedule must have fields, received null"),
-        ("seed: 3\ndata:", "data must have fields, received null"),
         ("x: [1", "did not find expected"),
-        ("training: 5", "training must have fields, received 5"),
-        ("training: true", "training must have fields, received True"),
-        ("data: 3.5", "data must have fields, received 3.5"),
-        ("", "the recipe must have fields, received"),
-        ("data:\n  - name: folder", r"data must have fields, received \[{'name': 'folder'}\]"),
-        ("data: other.yaml", "data must have fields, received 'other.yaml'"),
-        ("pooling: []", r"pooling must have fields, received \[\]"),
-        ("pooling: null", "pooling must have fields, received null"),
-        ("data: {collage: [grid]}", "data.collage must have fields"),
-        ("data: {name: *d}", r"Line 1: data.name is \*d, which is not defined"),
-        ("data: &d {name: *d}", r"Line 1: data.name contains itself, by \*d"),
-        ("name: &a [*a]", r"Line 1: name contains itself, by \*a"),
-        ("data: !!set {name}", "Line 1: a recipe has no tags, received tag:yaml.org,2002:set"),
-        ("data: !!omap [name: folder]", "Line 1: a recipe has no tags"),
-        ("name: !!python/name:os.system x", "Line 1: a recipe has no tags"),
-        ("seed: 1\ndata: {name: glyphs,\n  name: folder}", "Line 3: data.name is given twice"),
-        ("{[a]: 3}", "Line 1: the keys of the recipe must be names"),
-        ("name: " + 3000 * "[" + 3000 * "]", "Line 1: name is nested more than 50 deep"),
-        ("data: " + 3000 * "{a: " + 3000 * "}", "is nested more than 50 deep"),
-        (
-            "a: &a [x, x, x, x, x, x, x, x]\n"
-            + "".join(
-                f"{new}: &{new} [{', '.join(8 * [f'*{old}'])}]\n"
-                for old, new in itertools.pairwise("abcdefgh")
-            ),
-            "Line 6: a recipe holds at most 100,000 values",
-        ),
-        ("name: " + 1_000_000 * "x", "A recipe has at most 1,000,000 characters"),
-        ("config: other.yaml", "config is not a field; there are name, seed, data,"),
-        ("training: {epoch: 3}", "training.epoch is not a field; did you mean epochs"),
-        ("miner: {epsilon: 0.1}", "miner.name is missing; there are angular, .*distance_w"),
-        ("backbone: {lora: {alpha: 2}}", "lora.alpha must be null without a backbone.lora.rank"),
-        ("backbone: {freeze: [conv2d], lora: {rank: 2}}", "backbone.freeze must be empty with"),
-        (
-            "training: {optimizer: sgd, optimizer_arguments: {momentun: 0.5}}",
-            "optimizer_arguments.momentun is not an argument of sgd; did you mean momentum",
-        ),
-        (
-            "training: {optimizer_arguments: {weight_decay: 0.5}}",
-            "optimizer_arguments.weight_decay",
-        ),
     ],
 )
 def test_an_error_names_its_file(write, text, message):

@@ -1,5 +1,7 @@
 """What a recipe refuses when it is read: its text and a part of the message."""
 
+from itertools import pairwise
+
 import pytest
 
 from gsp_tf.recipe import load_recipe
@@ -11,7 +13,38 @@ OF_NT_XENT = "loss: {name: contrastive}\nview_loss: {name: nt_xent}\n"
 FROZEN = "backbone: {frozen_to: conv2d}\n"
 GROUPED = "loss: {name: class_margin}\nloss_wrapper: {name: grouped}\n"
 
+# Eight lists of eight aliases of the list before.
+MANY = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join(8 * [f'*{old}'])}]\n" for old, new in pairwise("abcdefgh")
+)
+
 REFUSED = {
+    # The form of a file.
+    "": "the recipe must have fields, received",
+    "seed: 3\ndata:": "data must have fields, received null",
+    "training: 5": "training must have fields, received 5",
+    "training: true": "training must have fields, received True",
+    "data: 3.5": "data must have fields, received 3.5",
+    "data:\n  - name: folder": r"data must have fields, received \[{'name': 'folder'}\]",
+    "data: other.yaml": "data must have fields, received 'other.yaml'",
+    "data: {collage: [grid]}": "data.collage must have fields",
+    "pooling: []": r"pooling must have fields, received \[\]",
+    "pooling: null": "pooling must have fields, received null",
+    "data: {name: *d}": r"Line 1: data.name is \*d, which is not defined",
+    "data: &d {name: *d}": r"Line 1: data.name contains itself, by \*d",
+    "name: &a [*a]": r"Line 1: name contains itself, by \*a",
+    "data: !!set {name}": "Line 1: a recipe has no tags, received tag:yaml.org,2002:set",
+    "data: !!omap [name: folder]": "Line 1: a recipe has no tags",
+    "name: !!python/name:os.system x": "Line 1: a recipe has no tags",
+    "seed: 1\ndata: {name: glyphs,\n  name: folder}": "Line 3: data.name is given twice",
+    "{[a]: 3}": "Line 1: the keys of the recipe must be names",
+    "name: " + 3000 * "[" + 3000 * "]": "Line 1: name is nested more than 50 deep",
+    "data: " + 3000 * "{a: " + 3000 * "}": "is nested more than 50 deep",
+    MANY: "Line 6: a recipe holds at most 100,000 values",
+    "name: " + 1_000_000 * "x": "A recipe has at most 1,000,000 characters",
+    "config: other.yaml": "config is not a field; there are name, seed, data,",
+    "training: {epoch: 3}": "training.epoch is not a field; did you mean epochs",
+    # Names, data and protocols.
     "seed: -1": "seed must be an integer from 0 to 4,294,967,295, received -1",
     "name: ''": "name must be the name",
     "name: ../up": "name must be the name",
@@ -27,6 +60,12 @@ REFUSED = {
        "label must be class without data.collage.*received super_class"
        for name in ("cifar100", "glyphs")},
     # Training.
+    "training: {epochs: -1}": "training.epochs must be an integer from 0 to 2,147,483,647",
+    "training: {optimizer: sgd, optimizer_arguments: {momentun: 0.5}}":
+        "optimizer_arguments.momentun is not an argument of sgd; did you mean momentum",
+    "training: {optimizer_arguments: {weight_decay: 0.5}}": "optimizer_arguments.weight_decay",
+    "backbone: {lora: {alpha: 2}}": "lora.alpha must be null without a backbone.lora.rank",
+    "backbone: {freeze: [conv2d], lora: {rank: 2}}": "backbone.freeze must be empty with",
     "training: {epochs: many}": "training.epochs",
     "training: {learning_rate: .nan}": "training.learning_rate must be a number above 0",
     "training: {epochs: 10, warmup_epochs: 10}": "be below training.epochs, 10, received 10",
@@ -78,7 +117,17 @@ REFUSED = {
         "matryoshka takes one embedding; head.name=dense_br",
     "loss: {name: proxy_nca}\nminer: {name: multi_similarity}":
         "chooses pairs, and loss.name=proxy_nca is",
+    "miner: {epsilon: 0.1}": "miner.name is missing; there are angular, .*distance_w",
     # Heads.
+    "loss_weights: {first: 1.0}": "loss_weights must be of none with head=null",
+    "head: {name: coded_residual, num_prototypes: [4, 4], hidden_dim: 3}\n"
+    "loss_weights: {third: 1.0}":
+        "loss_weights must be of first and second with head.name=coded_residual, received",
+    "{head: {name: dense_branches}, loss_weights: {first: -1.0}}": "loss_weights must be a",
+    "{zero_shot: {weight: 0.1}, pooling: {name: crow}}":
+        "needs the attributes of pooling.name=gsp, gsp_max",
+    "{zero_shot: {weight: 0.1}, head: {name: dense_branches}}":
+        "needs the attributes of pooling.name=gsp, gsp_max",
     "{embedding: {dim: 12}, head: {name: linear_grouping, num_groups: 3}}":
         "needs loss_wrapper.name=grouped.*null with 3",
     GROUPED: "received loss_wrapper=grouped with no groups",
@@ -135,6 +184,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "message"), REFUSED.items(), ids=range(len(REFUSED)))
 def test_a_recipe_is_refused_when_it_is_read(text, message, tmp_path):
-    (tmp_path / "recipe.yaml").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        load_recipe(tmp_path / "recipe.yaml")
+    file = tmp_path / "recipe.yaml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=f"^{file}: .*{message}"):
+        load_recipe(file)

@@ -135,14 +135,6 @@ def test_a_recipe_sets_every_argument_of_the_zero_shot_loss():
     assert vars(zero_shot).items() <= config.items()
 
 
-@pytest.mark.parametrize(
-    "sections", [{"pooling": ClassRecipe("crow")}, {"head": grouping("linear_grouping")}]
-)
-def test_attributes_of_anything_else_are_refused(sections):
-    with pytest.raises(ValueError, match="needs the attributes of pooling.name=gsp, gsp_max"):
-        build_embedder(recipe(zero_shot=ZeroShotRecipe(0.1), **sections), channels=1)
-
-
 @pytest.mark.parametrize("name", GROUPINGS)
 def test_every_grouping_trains_on_its_groups(name):
     learner, _ = one_step(recipe(head=grouping(name), **GROUPED))

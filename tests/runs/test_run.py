@@ -12,7 +12,7 @@ from PIL import Image
 
 from gsp_tf.evaluation import class_wise_map, clustering_metrics, retrieval_metrics
 from gsp_tf.recipe import CanvasRecipe, DataRecipe, ProtocolRecipe, Recipe, load_recipe
-from gsp_tf.runs import Comparison, Run, RunFolder, _evaluation, _training, load_splits, place_maps
+from gsp_tf.runs import Comparison, Run, RunFolder, _evaluation, _training, load_splits
 from gsp_tf.runs._report import check_same_images
 
 SHORT = ["--training.epochs", "1", "--training.steps_per_epoch", "2"]
@@ -91,13 +91,6 @@ def test_findings_about_health_are_in_all_files(write_recipe, tmp_path, capsys):
     assert f"Step 2: {finding['text']}" in capsys.readouterr().out
     assert f"In training, at step 2: {finding['text']}" in folder.report_path.read_text()
     assert texts_of_health(folder)[0] == [f"Step 2: {finding['text']}"]
-
-
-def test_its_model_has_pooling_weights(trained):
-    run = Run(trained.path)
-    maps = place_maps(run.learner.embedder, np.zeros((2, 16, 16, 1), "float32"))
-    assert maps.correlations is None
-    np.testing.assert_allclose(maps.weights.sum((1, 2)), [[1], [1]], rtol=1e-5)
 
 
 def test_its_clusters_and_classes_are_evaluated(trained):
@@ -272,7 +265,6 @@ def test_queries_search_a_gallery(manifest, write_recipe, tmp_path):
     [
         (["--pooling.transport_ratio", "0"], "transport_ratio must lie in (0, 1], received 0"),
         (["--backbone.name", "vgg"], "Unknown backbone 'vgg', known are bn_inception, conv4"),
-        (["--pooling.name", "gap", "--training.adapt_batches", "0"], "zero_shot.weight > 0 needs"),
         (["--data.path", "no/such/folder"], "no/such/folder"),
         (["--training.learning_rate_multipliers", "{'(': 2}"], "must be a regular expression"),
         (["--training.learning_rate_multipliers", "{centres: 2}"], "['centres'] match none"),

@@ -94,21 +94,13 @@ def test_a_manifest_without_splits_gives_the_recipe_of_its_folder(photographs):
     assert texts[0].replace(str(folder), str(manifest)) == texts[1]
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "side"),
-    [
-        ("resnet50", (300, 200), 224),
-        ("mobilenet_v2", (160, 120), 224),
-        ("efficientnet_lite0", (160, 120), 224),
-    ],
-)
-def test_a_network_whose_weights_are_there(photographs, tmp_path, name, size, side):
-    folder = photographs(6, 2, size)
-    cache(name, side, tmp_path)
+@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2", "efficientnet_lite0"])
+def test_a_network_whose_weights_are_there(photographs, tmp_path, name):
+    folder = photographs(6, 2, (160, 120))
+    cache(name, 224, tmp_path)
     recipe = choose_recipe(folder)
     assert (recipe.backbone.name, recipe.backbone.weights) == (name, "imagenet")
-    assert recipe.data.image_size == side
-    assert recipe.pooling.name == "gap"
+    assert (recipe.data.image_size, recipe.pooling.name) == (224, "gap")
     assert recipe.training.learning_rate < 1e-3
 
 

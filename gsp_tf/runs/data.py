@@ -175,9 +175,6 @@ def load_splits(recipe: Recipe, images: ImageSet | None = None, download: bool =
         images: Result of `load_images`, if they are loaded already.
         download: Whether to download missing data where the recipe says so.
 
-    Raises:
-        ValueError: if the data cannot give these splits.
-
     Example:
         >>> from gsp_tf.recipe import DataRecipe, Recipe
         >>> splits = load_splits(Recipe(data=DataRecipe(image_size=24)))

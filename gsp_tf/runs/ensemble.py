@@ -33,9 +33,7 @@ def open_run(path: PathLike, recipe: Recipe | None = None) -> Run:
     Returns:
         `Run`, or `Ensemble` if the recipe trains a model for each fold (protocol.name=mlrc).
 
-    Raises:
-        FileExistsError: if a recipe is given and the folder exists.
-        FileNotFoundError: if no recipe is given and the folder is not a run folder.
+    Raises: as `Run`.
 
     Example:
         >>> from gsp_tf.recipe import ProtocolRecipe
@@ -61,9 +59,7 @@ class Ensemble(Run):
         recipe: the recipe.
         folds: list of `Splits`, one per fold, with the same test images.
 
-    Raises:
-        FileExistsError: as `Run`.
-        FileNotFoundError: as `Run`.
+    Raises: as `Run`.
 
     Example:
         >>> from gsp_tf.recipe import ProtocolRecipe

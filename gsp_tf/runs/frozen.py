@@ -48,9 +48,6 @@ def frozen_metrics(recipe: Recipe, splits: Splits | None = None) -> RankingMetri
     Returns:
         `RankingMetrics`, for means with intervals, and for comparisons with `minus`.
 
-    Raises:
-        ValueError: if the data or the weights cannot be used.
-
     Example:
         >>> from gsp_tf.recipe import BackboneRecipe, DataRecipe
         >>> recipe = Recipe(data=DataRecipe(image_size=24), backbone=BackboneRecipe("conv4"))

@@ -91,15 +91,8 @@ class Ladder:
     ) -> Self:
         """A new ladder, or one to continue: of the same recipes and images.
 
-        Args:
-            path: the folder.
-            recipes: as for the class.
-            splits: as for the class.
-            or_beside: where the folder is of another ladder, take the first that is free or fits,
-                with a number after its name.
-
-        Raises:
-            FileExistsError: if the folder holds something else.
+        With `or_beside`, a folder of another ladder is left alone: the ladder gets the first that
+        is free or fits, with a number after its name. Otherwise such a folder is refused.
         """
         first = RunFolder(path)
         for folder in first.numbered() if or_beside else [first]:
@@ -135,19 +128,15 @@ class Ladder:
         return "finished" if is_stopped else next(reversed(statuses), None)
 
     def climb(self, minutes: float | None = None, **changes: int | None) -> Self:
-        """Train rung by rung, and give the folder the best model.
+        """Train rung by rung, give the folder the best model, and return this ladder.
 
         Args:
             minutes: time for all rungs, that of earlier calls included; `None` sets no limit. The
                 epoch in which it ends is completed.
             changes: new values of `epochs` and `patience` for the highest rung that has begun.
 
-        Returns:
-            this ladder.
-
         Raises:
             BlockingIOError: if another process is writing the folder.
-            ValueError: if the data or a recipe cannot be used.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with locked(self.path):

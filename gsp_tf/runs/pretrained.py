@@ -52,7 +52,7 @@ def frozen_recipe(recipe: Recipe) -> Recipe:
 
 
 def pretrained_run(network: str, runs: PathLike = "runs") -> Path:
-    """A run folder with a pretrained network as it is, made unless it exists.
+    """The path of a run folder with a pretrained network as it is, made unless it exists.
 
     It serves like the folder of any run: its model gives the mean of the last map at length 1, of
     images of 224 x 224 pixels, or more for a Swin transformer with larger windows. It has no images
@@ -63,9 +63,6 @@ def pretrained_run(network: str, runs: PathLike = "runs") -> Path:
             as "hub:dinov2_small"; or a recipe file, of which data and backbone count, for images of
             another size or for the class token.
         runs: parent of the run folder, which is named after the network or the recipe.
-
-    Returns:
-        the path of the run folder.
 
     Raises:
         FileExistsError: if the folder holds another run or other files.

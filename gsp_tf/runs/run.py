@@ -157,9 +157,6 @@ class Run:
         Args:
             changes: new values of `epochs` and `patience` in the recipe's section training, which
                 are also written to the recipe of the folder. They must leave something to do.
-
-        Returns:
-            this run, as `train`.
         """
         return self._trained(None, changes)
 
@@ -276,7 +273,7 @@ class Run:
 
 
 def report_runs(runs: Sequence[Run], path: PathLike, title: str) -> Path:
-    """Write one page about runs with the same test images.
+    """Write one page about runs with the same test images, and return its path.
 
     The embeddings are those of the evaluation. A run that is not evaluated yet is embedded, and one
     whose images have changed since is evaluated again. Otherwise only the images that the page
@@ -286,9 +283,6 @@ def report_runs(runs: Sequence[Run], path: PathLike, title: str) -> Path:
         runs: the runs.
         path: file to write.
         title: heading of the page.
-
-    Returns:
-        the path of the page.
 
     Raises:
         FileNotFoundError: if a run has no model yet.

@@ -15,10 +15,8 @@ LAST = "The last epoch is the best one: longer training may give more."
 
 
 def test_the_best_epoch_stands_with_the_metric_that_chose_it():
-    assert best_epoch_note(Recipe(), FINISHED) == (
-        "Best epoch 5 of 15; 0 is before training. Validation MAP@R is 45.2 %, and 12.0 % in "
-        "epoch 0."
-    )
+    said = best_epoch_note(Recipe(), FINISHED)
+    assert "Validation MAP@R is 45.2 %, and 12.0 % in epoch 0." in said
     conventional = Recipe(protocol=ProtocolRecipe("conventional"))
     said = best_epoch_note(conventional, FINISHED)
     assert "Validation Recall@1 is 60.0 %, and 30.0 % in epoch 0." in said

@@ -50,7 +50,8 @@ def frozen_metrics(recipe: Recipe, splits: Splits | None = None) -> RankingMetri
 
     Example:
         >>> from gsp_tf.recipe import BackboneRecipe, DataRecipe
-        >>> recipe = Recipe(data=DataRecipe(image_size=24), backbone=BackboneRecipe("conv4"))
+        >>> data = DataRecipe(image_size=24, split_fractions=(0.9, 0.05, 0.05))
+        >>> recipe = Recipe(data=data, backbone=BackboneRecipe("conv4"))
         >>> sorted(frozen_metrics(recipe).means())[:2]
         ['map_at_1', 'map_at_2']
     """

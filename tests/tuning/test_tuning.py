@@ -123,7 +123,7 @@ def test_trials_share_images_that_are_read_in_the_same_way(training, tmp_path, m
     monkeypatch.setattr(Tuning, "splits", images)
     recipe = Recipe(data=DataRecipe("folder", "photos", cache="copies"))
     fields = {"data.min_crop_area": [0.25, 1.0], "data.horizontal_flip": [True, False]}
-    Tuning(tmp_path / "tuned", recipe, fields, sampler="random").run(trials=20)
+    Tuning(tmp_path / "tuned", recipe, fields, sampler="random").run(trials=8)
     assert read == {(area, flip, area == 1) for area in (0.25, 1) for flip in (True, False)}
 
 

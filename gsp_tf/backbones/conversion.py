@@ -152,10 +152,8 @@ def convert_weights(path: PathLike, architecture: Convertible, out: PathLike) ->
         classifier, auxiliary heads, counters of batches.
 
     Raises:
-        ValueError: if a name is unknown, or if the file lacks keys, has unknown keys, or has
-            tensors of another shape or type or with values that are not finite. The message names
-            the keys.
-        OSError: if the file cannot be read or written.
+        ValueError: if the file lacks keys, has unknown keys, or has tensors of another shape or
+            type or with values that are not finite. The message names the keys.
         ImportError: if the file is one of PyTorch and PyTorch is not installed.
 
     Example:

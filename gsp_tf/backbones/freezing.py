@@ -59,10 +59,7 @@ def freeze_layers(model: keras.Model, patterns: Sequence[str]) -> None:
     Args:
         model: built model, such as a backbone of `create`. It is changed in place.
         patterns: regular expressions that `re.search` looks for in the paths of layers, such as
-            `"stem|block[1-4]"`.
-
-    Raises:
-        ValueError: if a pattern is not a regular expression, or matches no layer with weights.
+            `"stem|block[1-4]"`; each matches a layer with weights.
 
     Example:
         >>> from gsp_tf.backbones import create

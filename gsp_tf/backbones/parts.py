@@ -41,9 +41,6 @@ def split(model: keras.Model, layer: str) -> tuple[keras.Model, keras.Model]:
         The lower part, from images to the output of the layer, and the upper part, from there to
         the outputs of the model. They share the weights of the model.
 
-    Raises:
-        ValueError: if the model cannot be split at a layer of that name.
-
     Example:
         >>> from gsp_tf.backbones import create
         >>> lower, upper = split(create("resnet20", (32, 32, 3)), "stage_2")

@@ -74,9 +74,6 @@ def register(
         [0, 255] to the last feature map. If the function has keyword-only arguments `preset` or
         `tokens`, it gets those of `create`.
 
-    Raises:
-        ValueError: if the name is taken.
-
     Example:
         >>> import keras
         >>> @register("identity")
@@ -132,10 +129,8 @@ def create(
         the last features.
 
     Raises:
-        ValueError: if no backbone or preset has that name, if it has no intermediate map, no class
-            token or no weights of that name, if it cannot take images of that size, if the file
-            does not fit, or if Keras is set to have the channels first.
-        FileNotFoundError: if the file does not exist.
+        ValueError: if the backbone has no such map, token or weights, if it cannot take images of
+            that size, if the file does not fit, or if Keras is set to have the channels first.
         ImportError: if the package of the weights, or of the backbone, is not installed.
         OSError: if the weights or the preset cannot be downloaded.
 
@@ -199,9 +194,6 @@ def pretrained(name: str) -> tuple[str, ...]:
     Args:
         name: one of `names()`.
 
-    Raises:
-        ValueError: if there is no backbone of that name.
-
     Example:
         >>> pretrained("resnet50"), pretrained("bn_inception")
         (('imagenet',), ())
@@ -221,10 +213,6 @@ def weights_source(name: str, side: int = 224, preset: str | None = None) -> Wei
         `WeightsSource`: bool `is_local`, str `text`, and `path`, that of the weights after their
         download or conversion, `None` if keras-hub keeps them. `KERAS_HOME` moves the cache of
         Keras, `GSP_TF_CACHE` that of converted weights. `None` for a backbone without weights.
-
-    Raises:
-        ValueError: if there is no backbone or no preset of that name.
-        ImportError: if a preset is given and keras-hub is not installed.
 
     Example:
         >>> weights_source("efficientnet_lite0").is_local  # the package is installed

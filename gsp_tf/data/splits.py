@@ -35,8 +35,7 @@ def split_classes(
         from 0, in the order of the original classes.
 
     Raises:
-        ValueError: If the fractions are not three non-negative numbers that sum to 1, or if there
-            are fewer than two classes per split.
+        ValueError: If there are fewer than two classes per split.
 
     Example:
         >>> from gsp_tf.data import ArrayImages
@@ -59,11 +58,8 @@ def split_images(
     """Splits the images of every class into train, validation and test, for a classifier.
 
     All parts have the same classes. Retrieval on such a test set says nothing about unseen classes;
-    `split_classes` is for that. The images of each part keep their order.
-
-    Raises:
-        ValueError: If the fractions are not three non-negative numbers that sum to 1, or leave a
-            class without an image in one of the parts.
+    `split_classes` is for that. The images of each part keep their order. Refuses fractions that
+    leave a class without an image in one of the parts.
     """
     bounds = np.cumsum(_checked(fractions))
     rng, part = np.random.default_rng(checked_seed(seed)), np.empty(len(images), int)
@@ -104,10 +100,7 @@ def protocol_classes(
     - `tuning`: the first 4/5 train, the last 1/5 validates (section 5.3.4.1).
 
     Like the halves, folds and fractions are consecutive classes. The papers state how many classes
-    each has, not which. Returns the classes that train and those that validate.
-
-    Raises:
-        ValueError: If there are too few classes for two in each part.
+    each has, not which. Returns the classes that train and those that validate, at least two each.
     """
     classes = np.arange(num_classes)
     if protocol == "conventional":

@@ -74,7 +74,6 @@ def verify_export(path: PathLike) -> ExportMetadata:
         The metadata, with its entries as attributes.
 
     Raises:
-        FileNotFoundError: if the folder has no `metadata.json`.
         ValueError: if `metadata.json` is damaged or names a file outside the folder, or if a file
             is missing, not listed or changed.
 

@@ -66,8 +66,6 @@ def save_pretrained(
 
     Raises:
         FileExistsError: if the folder exists.
-        FileNotFoundError: if `model` is a path and no run folder.
-        ImportError: if huggingface_hub is needed and not installed.
         OSError: if nobody is logged in at Hugging Face, or the upload fails.
         ValueError: if the model is of another kind, the run is an ensemble, its files do not
             match, or the saved model deviates by more than 1e-5.
@@ -101,9 +99,7 @@ def from_pretrained(source: PathLike, revision: str | None = None) -> keras.Mode
         Keras model from images, float `(B, S, S, channels)` with pixels in [0, 255], to embeddings.
 
     Raises:
-        FileNotFoundError: if the folder holds no model.
-        ImportError: if huggingface_hub is needed and not installed.
-        OSError: if the download fails.
+        OSError: if the folder holds no model, or the download fails.
         ValueError: if a file is damaged, or is not the one that `metadata.json` lists.
 
     Example:

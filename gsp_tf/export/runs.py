@@ -67,7 +67,6 @@ def export_run(
 
     Raises:
         FileExistsError: if `out` exists.
-        FileNotFoundError: if `path` is not a run folder.
         ImportError: if a package for ONNX is missing.
         ValueError: if the run or the backend of Keras cannot give what is asked for, files of the
             run do not match, or the outputs deviate by more than 1e-5.

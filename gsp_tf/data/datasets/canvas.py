@@ -33,15 +33,11 @@ class CanvasImages(ImageSet):
     Attributes:
         object_side: Side of the square that an image covers, in pixels: `√share S`, rounded.
 
-    Raises:
-        TypeError: If `tiles` are not `ArrayImages`.
-        ValueError: If the sets differ in channels, there are no tiles, or a number is out of range.
-
     Example:
         >>> white = ArrayImages(np.full((2, 6, 8, 1), 255, "uint8"), [0, 1], ["a", "b"])
         >>> black = ArrayImages(np.zeros((5, 4, 4, 1), "uint8"), [0] * 5, ["clutter"])
         >>> canvases = CanvasImages(white, black, side=10, share=0.36)
-        >>> canvases.image(0).shape, int((canvases.image(0) == 255).sum())
+        >>> canvases.image(0).shape, int(canvases.foreground_masks([0]).sum())
         ((10, 10, 1), 36)
     """
 
@@ -110,17 +106,6 @@ class CanvasImages(ImageSet):
 
         Returns:
             bool `(n, S, S)`, true where the image is, such as `foreground_share` takes.
-
-        Raises:
-            TypeError: If the indices are not integers.
-            IndexError: If an index is out of range.
-
-        Example:
-            >>> white = ArrayImages(np.full((2, 6, 8, 1), 255, "uint8"), [0, 1], ["a", "b"])
-            >>> black = ArrayImages(np.zeros((5, 4, 4, 1), "uint8"), [0] * 5, ["clutter"])
-            >>> canvases = CanvasImages(white, black, side=10, share=0.36)
-            >>> bool(((canvases.image(1)[..., 0] > 0) == canvases.foreground_masks([1])[0]).all())
-            True
         """
         indices = checked_indices(indices, len(self))
         masks = np.zeros((len(indices), self.side, self.side), bool)

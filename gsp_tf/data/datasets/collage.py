@@ -28,18 +28,14 @@ class CollageImages(ImageSet):
         background: The clutter, with the same tile size and channels.
         grid: Tiles per side.
 
-    Raises:
-        TypeError: If a set is not `ArrayImages`.
-        ValueError: If the tiles differ in shape, the background is empty or `grid` is below 1.
-
     Example:
         >>> ink = ArrayImages(np.full((2, 4, 4, 1), 255, "uint8"), [0, 1], ["a", "b"])
         >>> blank = ArrayImages(np.zeros((2, 4, 4, 1), "uint8"), [0, 1], ["c", "d"])
         >>> collages = CollageImages(ink, blank, grid=2)
-        >>> collages.image(0).shape
-        (8, 8, 1)
-        >>> int((collages.image(0) == 255).sum())
-        16
+        >>> collages.image(0).shape, int((collages.image(0) == 255).sum())
+        ((8, 8, 1), 16)
+        >>> bool(((collages.image(0)[::4, ::4, 0] > 0) == collages.foreground_masks([0])[0]).all())
+        True
     """
 
     def __init__(self, foreground: ArrayImages, background: ArrayImages, grid: int = 2):
@@ -78,18 +74,6 @@ class CollageImages(ImageSet):
 
         Returns:
             bool `(n, grid, grid)`, true at the labelled tile of each collage.
-
-        Raises:
-            TypeError: If the indices are not integers.
-            IndexError: If an index is out of range.
-
-        Example:
-            >>> ink = ArrayImages(np.full((3, 4, 4, 1), 255, "uint8"), [0, 1, 1], ["a", "b"])
-            >>> blank = ArrayImages(np.zeros((2, 4, 4, 1), "uint8"), [0, 1], ["c", "d"])
-            >>> collages = CollageImages(ink, blank, grid=2)
-            >>> (collages.image(2)[::4, ::4, 0] > 0) == collages.foreground_masks([2])[0]
-            array([[ True,  True],
-                   [ True,  True]])
         """
         indices = checked_indices(indices, len(self))
         seeds = np.stack([np.zeros_like(indices), indices], axis=1)
@@ -163,9 +147,8 @@ def collage_splits(
         `(train, validation, test)`; `None` for a fraction of 0.
 
     Raises:
-        ValueError: If a background group is unknown, no foreground is left, a split would hold
-            fewer than two classes of foreground or background, or there are fewer than two groups
-            for `label="super_class"`.
+        ValueError: If no foreground is left, a split would hold fewer than two classes of
+            foreground or background, or there are fewer than two groups for `label="super_class"`.
 
     Example:
         >>> names = [f"{group}{i}" for group in "xyz" for i in range(6)]

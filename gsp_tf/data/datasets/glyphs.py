@@ -56,9 +56,6 @@ def load_glyphs(
     Returns:
         Grey images `(N, size, size, 1)`, strokes 255 on 0; class names are Unicode names.
 
-    Raises:
-        ValueError: If `size` or `images_per_class` is too small, or `seed` is negative.
-
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:

@@ -47,10 +47,8 @@ def load_folder(
         The images, with classes and files sorted.
 
     Raises:
-        FileNotFoundError: If `path` does not exist.
-        NotADirectoryError: If `path` is not a folder.
-        ValueError: If `min_images_per_class` is below 1, files are unreadable, or fewer than two
-            classes are left; the message lists all problems.
+        ValueError: If files are unreadable, or fewer than two classes are left; the message lists
+            all problems.
 
     Example:
         >>> import tempfile
@@ -210,11 +208,8 @@ def load_manifest(
         `gallery` share theirs. Class names are the labels in the file.
 
     Raises:
-        FileNotFoundError: If the CSV file does not exist.
-        ValueError: If columns are missing or repeated; if a line has an empty path or label, an
-            unknown split, a missing file, a repeated path or more values than there are columns; if
-            a class is in two splits, or a split has fewer than two; if `test` occurs with `query`
-            or `gallery`; or if files are unreadable.
+        ValueError: If lines of the file are wrong or files are unreadable; if a class is in two
+            splits, or a split has fewer than two; or if `test` occurs with `query` or `gallery`.
 
     Example:
         >>> import tempfile
@@ -381,9 +376,7 @@ def load_unlabelled(
         The images, with files sorted for a folder, named by their paths within it.
 
     Raises:
-        FileNotFoundError: If `path` does not exist.
-        ValueError: If files are unreadable, lines of the CSV file are wrong, or no image is left;
-            the message lists all problems.
+        ValueError: As for `load_folder` and `load_manifest`, or if no image is left.
 
     Example:
         >>> import tempfile

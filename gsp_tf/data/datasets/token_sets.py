@@ -38,9 +38,6 @@ def synthetic_token_sets(
         int32 tokens `(N, set_size)` and int32 labels `(N,)`, sorted by class, with
         `N = num_classes * samples_per_class`.
 
-    Raises:
-        ValueError: If a count, `set_size` or `background_share` is out of range.
-
     Example:
         >>> tokens, labels = synthetic_token_sets(1, num_classes=2, set_size=6)
         >>> tokens.shape, labels.tolist()

@@ -52,17 +52,12 @@ class _CompressedImages(ImageSet):
 
 
 class FileImages(_CompressedImages):
-    """Images in files, decoded when needed; their sizes may differ.
-
-    Only the needed part of a JPEG is decoded.
+    """Images in files, decoded when needed, of a JPEG only the needed part; sizes may differ.
 
     Args:
         paths: `N` file names.
         labels, class_names, groups: As for `ImageSet`.
         channels: Channels to convert to: 1 for grey or 3 for RGB.
-
-    Raises:
-        ValueError: If the arguments do not fit together.
 
     Example:
         >>> images = FileImages(["a.png", "b.png"], [0, 1], ["cat", "dog"])
@@ -103,9 +98,6 @@ class EncodedImages(_CompressedImages):
     Args:
         contents: Bytes of `N` files, as `read_image` reads them.
         labels, class_names, groups, channels: As for `FileImages`.
-
-    Raises:
-        ValueError: If the arguments do not fit together.
 
     Example:
         >>> red = tf.io.encode_png(np.full((4, 6, 3), [255, 0, 0], "uint8")).numpy()

@@ -29,9 +29,6 @@ class ImageSet(abc.ABC):
         channels: Channels of the images, at least 1, such as 1 for grey or 3 for RGB.
         dtype: Type of the pixels that `read` and `load` give, "uint8" or "float32".
 
-    Raises:
-        ValueError: If labels, names, groups or channels do not fit together.
-
     Example:
         >>> images = ArrayImages(np.zeros((4, 8, 8, 1), "uint8"), [0, 0, 1, 1], ["cat", "dog"])
         >>> len(images), images.class_names, images.channels
@@ -109,8 +106,7 @@ class ImageSet(abc.ABC):
         """Reads a part of one image inside a `tf.data` graph.
 
         Args:
-            index: As for `load`.
-            seed: As for `load`.
+            index, seed: As for `load`.
             choose: Maps the size of the image `(2,)`, height and width, to int32 `(4,)`: top,
                 left, height and width of the part.
             min_side: Pixels that each side of the part must keep if the set reads a reduced copy
@@ -132,10 +128,6 @@ class ImageSet(abc.ABC):
 
         Returns:
             A set of the same kind, with its images in their original order.
-
-        Raises:
-            TypeError: If `classes` are not integers, such as a mask.
-            ValueError: If `classes` is empty, repeats an id or holds an unknown one.
         """
 
     def image(self, index: int) -> np.ndarray:
@@ -148,9 +140,6 @@ class ImageSet(abc.ABC):
         """Bytes that change when the image that evaluation sees does; by default its pixels.
 
         Values that are computed once and kept, such as features, are found again by these bytes.
-
-        Args:
-            index: The index of the image.
         """
         pixels = self.image(index)
         return f"{pixels.shape}".encode() + np.ascontiguousarray(pixels).tobytes()
@@ -224,14 +213,11 @@ class ArrayImages(ImageSet):
         value_range: `(low, high)`, the values that become 0 and 255; needed for float32, and by
             default all that uint8 or uint16 can hold. No value may be outside.
 
-    Raises:
-        ValueError: If `images` is not such an array, does not match `labels` or has values outside
-            of the range.
-
     Example:
         >>> pixels = np.full((2, 4, 4, 1), 7, "uint8")
-        >>> ArrayImages(pixels, [0, 1], ["a", "b"]).image(1).shape
-        (4, 4, 1)
+        >>> images = ArrayImages(pixels, [0, 1], ["ant", "oak"], ["animal", "plant"])
+        >>> images.image(1).shape, images.by_group().class_names
+        ((4, 4, 1), ('animal', 'plant'))
 
         Five bands of a sensor of 12 bits:
 
@@ -289,15 +275,7 @@ class ArrayImages(ImageSet):
 
         Returns:
             The same images; the groups, sorted by name, are both their classes and their groups.
-
-        Raises:
-            ValueError: If all classes are in one group.
-
-        Example:
-            >>> pixels = np.zeros((3, 4, 4, 1), "uint8")
-            >>> images = ArrayImages(pixels, [2, 1, 0], ["ant", "oak", "bee"], ["x", "y", "x"])
-            >>> images.by_group().class_names, images.by_group().labels.tolist()
-            (('x', 'y'), [0, 1, 0])
+            There must be two groups or more.
         """
         names, labels = np.unique(self.groups, return_inverse=True)
         if len(names) < 2:
@@ -336,10 +314,6 @@ class SelectedImages(ImageSet):
     Args:
         images: The set.
         indices: Integers `(n,)`, the images to keep, in this order.
-
-    Raises:
-        TypeError: If the indices are not integers, such as a mask.
-        IndexError: If an index is out of range.
 
     Example:
         >>> from gsp_tf.data import ArrayImages

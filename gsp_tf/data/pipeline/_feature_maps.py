@@ -76,14 +76,8 @@ def cache_feature_maps(
     into place when complete, so a stopped computation continues, and several processes may use and
     fill one folder. The folder may be removed while no process uses it.
 
-    Args:
-        images: The images; always the same for an index, as all but collages for training are.
-        network: Function from images `(B, S, S, channels)` to maps `(B, ...)`.
-        folder: Folder for the files, made if needed.
-        key: Text that identifies the network and its weights.
-        image_size, resize: S and R, as in `evaluation_dataset`.
-        batch_size: Images per call of the network.
-        mirrored: Whether to mirror the images.
+    The network maps images `(B, S, S, channels)` to maps `(B, ...)`; `key` identifies it and its
+    weights. The images must always be the same for an index, as all but collages for training are.
     """
     view = f"{key}\n{image_size} {resize} {mirrored} {images.channels}\n"
     members = {label: np.flatnonzero(images.labels == label) for label in np.unique(images.labels)}

@@ -114,9 +114,8 @@ def training_dataset(
         are neighbours. They are the same on every backend of Keras.
 
     Raises:
-        ValueError: If a size, `min_crop_area`, `views` or `first_batch` is out of range, a layer of
-            `augmentation` is not one of images, or the sets cannot fill such batches (see
-            `ClassBalancedSampler`).
+        ValueError: If the sets cannot fill such batches (see `ClassBalancedSampler`), or as for
+            `TrainingView`.
 
     Example:
         >>> from gsp_tf.data import ArrayImages
@@ -162,9 +161,6 @@ def sampled_dataset(
     Returns:
         Batches `(images, labels)` of `sampler.batch_size` images, as from `training_dataset` with
         one view.
-
-    Raises:
-        ValueError: If `first_batch` is negative.
 
     Example:
         >>> from gsp_tf.data import ArrayImages, WeightedSampler
@@ -224,16 +220,12 @@ def evaluation_dataset(
         image_size: S, side of the images in pixels.
         batch_size: B, images per batch; the last batch may hold fewer.
         indices: Integers `(n,)`, the images, in this order; all by default.
-        resize: R, length to which the shorter side is resized before the central S x S pixels are
-            cropped; `None` is S, the whole central square. Only that part of the files is read.
+        resize: R, at least S, length to which the shorter side is resized before the central S x S
+            pixels are cropped; `None` is S, the whole central square. Only that part of the files
+            is read.
 
     Returns:
         Batches `(images, labels)`: float32 `(B, S, S, channels)` in [0, 255] and int32 `(B,)`.
-
-    Raises:
-        TypeError: If the indices are not integers, such as a mask.
-        IndexError: If an index is out of range.
-        ValueError: If `image_size` or `batch_size` is below 1, or `resize` below `image_size`.
 
     Example:
         >>> from gsp_tf.data import ArrayImages

@@ -54,9 +54,6 @@ class Sampler:
 
         Returns:
             int64 `(batch_size,)`.
-
-        Raises:
-            ValueError: If the number is negative.
         """
         check_at_least(0, number=number)
         with self._lock:
@@ -323,11 +320,7 @@ class NearestClassSampler(ClassBalancedSampler):
         num_nearest: Number of classes that each drawn class brings.
         distances: Floats `(N, k)`, the distances of the neighbours.
         min_distance: Neighbours that are nearer do not count: they are near-duplicates, whose
-            labels are in doubt.
-
-    Raises:
-        ValueError: If the neighbours do not fit the labels, `min_distance` is given without
-            distances, or as for `ClassBalancedSampler`.
+            labels are in doubt. It needs `distances`.
 
     Example:
         >>> labels = np.repeat(np.arange(4), 2)  # the classes 0 and 2 look alike, and so do 1 and 3
@@ -406,9 +399,6 @@ class FixedTripletSampler(Sampler):
     Attributes:
         triplets: int64 `(num_triplets, 3)`; a batch lists its triplets one after the other.
 
-    Raises:
-        ValueError: If there is no triplet, or a number is out of range.
-
     Example:
         >>> sampler = FixedTripletSampler([0, 0, 1], num_triplets=4, triplets_per_batch=2, seed=0)
         >>> sampler.triplets[:, 2].tolist(), sampler.batch(0).shape
@@ -463,12 +453,10 @@ class WeightedSampler(Sampler):
     The weights may be how often a miner chose each image, so that hard images come more often.
 
     Args:
-        weights: Floats `(N,)`, proportional to the probability of each image; not negative.
+        weights: Floats `(N,)`, proportional to the probability of each image; not negative, not
+            all 0.
         batch_size: Number of images in a batch.
         seed: Seed of the sequence.
-
-    Raises:
-        ValueError: If the weights are not finite and not negative with a positive sum.
 
     Example:
         >>> WeightedSampler([0.0, 1.0, 0.0], batch_size=2, seed=0).batch(5)

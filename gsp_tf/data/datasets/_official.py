@@ -6,7 +6,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from gzip import BadGzipFile
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from gsp_tf._console import bulleted, counted
 from gsp_tf._files import replacing
 from gsp_tf._typing import PathLike
 from gsp_tf.data.images._left_out import LeftOut
-from gsp_tf.data.images.encoded_images import FileImages
+from gsp_tf.data.images.encoded_images import FileImages, labelled_files
 from gsp_tf.data.images.image_set import ImageSet
 
 _BROKEN = (BadGzipFile, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
@@ -257,23 +257,6 @@ def read_table(
                 f"{path}, line {number}: expected {' '.join(columns)!r}; received {line!r}."
             ) from error
     return rows
-
-
-def labelled_files(
-    listed: Iterable[tuple[str, object]],
-    classes: Mapping[object, tuple[str, str]],
-    channels: int,
-) -> FileImages:
-    """The listed images of `classes`, which maps each class to its name and group."""
-    label_of = {key: label for label, key in enumerate(classes)}
-    kept = [(path, label_of[key]) for path, key in listed if key in label_of]
-    return FileImages(
-        [path for path, _ in kept],
-        [label for _, label in kept],
-        [name for name, _ in classes.values()],
-        [group for _, group in classes.values()],
-        channels,
-    )
 
 
 def halved(

@@ -12,10 +12,9 @@ from gsp_tf.data.datasets._official import (
     Remote,
     Source,
     halved,
-    labelled_files,
     read_table,
 )
-from gsp_tf.data.images.encoded_images import FileImages
+from gsp_tf.data.images.encoded_images import FileImages, labelled_files
 
 _CUB200 = Source.of_archive(
     "CUB-200-2011",
@@ -112,10 +111,6 @@ def load_cars196(
     Returns:
         `{"train": images, "test": images}`, classes in the order of the annotations.
 
-    Raises:
-        OSError: If files are missing or cannot be downloaded.
-        ValueError: If the annotations are broken, a count is off, or files are unreadable.
-
     Example:
         >>> load_cars196("nowhere")
         Traceback (most recent call last):
@@ -179,10 +174,6 @@ def load_sop(
         `{"train": images, "test": images}`, classes in the order of their numbers, with names
         such as `bicycle/1`.
 
-    Raises:
-        OSError: If files are missing or cannot be downloaded.
-        ValueError: If a list is broken, a count is off, or files are unreadable.
-
     Example:
         >>> load_sop("nowhere")
         Traceback (most recent call last):
@@ -234,10 +225,6 @@ def load_in_shop(
     Returns:
         `{"train": images, "query": images, "gallery": images}`. Classes are items, in the
         order of the list; query and gallery share them.
-
-    Raises:
-        FileNotFoundError: If the list or listed images are missing.
-        ValueError: If the list is broken, a count is off, or files are unreadable.
 
     Example:
         >>> load_in_shop("nowhere")

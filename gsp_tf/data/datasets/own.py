@@ -13,7 +13,7 @@ from gsp_tf._files import csv_text
 from gsp_tf._typing import PathLike
 from gsp_tf.data.images._formats import IMAGE_EXTENSIONS
 from gsp_tf.data.images._left_out import LeftOut
-from gsp_tf.data.images.encoded_images import FileImages
+from gsp_tf.data.images.encoded_images import FileImages, labelled_files
 from gsp_tf.data.images.image_set import ImageSet
 
 _NO_PHOTOGRAPHS = ("__MACOSX", "@eaDir")  # folders that operating systems add
@@ -85,12 +85,8 @@ def load_folder(
             f"received {list(kept) or 'none'}"
         )
     left_out.report(path)
-    return FileImages(
-        [file for of_class in kept.values() for file in of_class],
-        [label for label, of_class in enumerate(kept.values()) for _ in of_class],
-        list(kept),
-        channels=channels,
-    )
+    listed = [(file, name) for name, of_class in kept.items() for file in of_class]
+    return labelled_files(listed, {name: (name, "") for name in kept}, channels)
 
 
 def find_images(folder: PathLike, left_out: LeftOut) -> list[str]:
@@ -253,12 +249,13 @@ def load_manifest(
         if len(names) < 2
     ]
     left_out.report(path)
-    sets = {split: [row for row in kept if row.split == split] for split in (*_SPLITS, None)}
-    return {
-        split or _WITHOUT_SPLIT: _image_set(rows, splits[split], channels)
-        for split, rows in sets.items()
-        if rows
-    }
+    sets = {}
+    for split in (*_SPLITS, None):
+        listed = [(row.path, row.label) for row in kept if row.split == split]
+        if listed:
+            classes = {name: (name, "") for name in splits[split]}
+            sets[split or _WITHOUT_SPLIT] = labelled_files(listed, classes, channels)
+    return sets
 
 
 def read_rows(path: PathLike) -> list[_ManifestRow]:
@@ -340,12 +337,6 @@ def _row_problems(rows: list[_ManifestRow], may_lack_label: bool = False) -> lis
                 f"in {row.split!r}; a class belongs to one split"
             )
     return problems
-
-
-def _image_set(rows: list[_ManifestRow], names: list[str], channels: int) -> FileImages:
-    numbers = {name: number for number, name in enumerate(names)}
-    labels = [numbers[row.label] for row in rows]
-    return FileImages([row.path for row in rows], labels, names, channels=channels)
 
 
 def _side(split: str | None) -> str | None:

@@ -3,7 +3,7 @@
 import abc
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Self
 
 import numpy as np
@@ -90,6 +90,23 @@ class FileImages(_CompressedImages):
 
     def _contents(self, index):
         return tf.io.read_file(tf.gather(self._tensor, index))
+
+
+def labelled_files(
+    listed: Iterable[tuple[str, object]],
+    classes: Mapping[object, tuple[str, str]],
+    channels: int,
+) -> FileImages:
+    """The listed images of `classes`, which maps each class to its name and group."""
+    label_of = {key: label for label, key in enumerate(classes)}
+    kept = [(path, label_of[key]) for path, key in listed if key in label_of]
+    return FileImages(
+        [path for path, _ in kept],
+        [label for _, label in kept],
+        [name for name, _ in classes.values()],
+        [group for _, group in classes.values()],
+        channels,
+    )
 
 
 class EncodedImages(_CompressedImages):

@@ -90,15 +90,7 @@ class ImageSet(abc.ABC):
         """
 
     def load(self, index: Tensor, seed: Tensor) -> Tensor:
-        """Reads one image inside a `tf.data` graph; by default with `read`.
-
-        Args:
-            index: Scalar int64, the index of the image.
-            seed: int64 `(2,)`, as for `read`.
-
-        Returns:
-            `(H, W, channels)` of `dtype`, in [0, 255].
-        """
+        """Like `read`, in a `tf.data` graph with int64 tensors; the default calls `read`."""
         image = tf.numpy_function(self.read, [index, seed], self.dtype, stateful=False)
         return tf.ensure_shape(image, (None, None, self.channels))
 
@@ -146,7 +138,7 @@ class ImageSet(abc.ABC):
 
     @functools.cached_property
     def _graph(self):
-        return tf.function(self.load)
+        return tf.function(self.load, autograph=not is_own(self))
 
     def __getstate__(self):  # a copy, also in another process, makes its own graph
         return {name: value for name, value in vars(self).items() if name != "_graph"}
@@ -175,6 +167,16 @@ def _read_by_loading(images: ImageSet, index: int, seed: Sequence[int]) -> np.nd
     """One image as its set's `load` gives it, as a graph: each is made of dozens of operations."""
     with tf.device("CPU"):
         return images._graph(tf.constant(index, tf.int64), tf.constant(seed, tf.int64)).numpy()
+
+
+def is_own(images: ImageSet) -> bool:
+    """Whether a set, and the one that it shows another way if there is one, are of this package.
+
+    Graphs of others may need AutoGraph, which takes long.
+    """
+    shown = getattr(images, "images", None)
+    is_ours = type(images).__module__.startswith("gsp_tf.")
+    return is_ours and (not isinstance(shown, ImageSet) or is_own(shown))
 
 
 def checked_indices(indices: Sequence[int] | None, count: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from gsp_tf._arguments import check_sizes, checked_seed
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images._jpeg import Window
-from gsp_tf.data.images.image_set import ArrayImages, ImageSet, checked_indices
+from gsp_tf.data.images.image_set import ArrayImages, ImageSet, checked_indices, is_own
 from gsp_tf.data.pipeline.samplers import ClassBalancedSampler, Sampler, ShuffledSampler
 from gsp_tf.data.pipeline.view import TrainingView, central_window, check_view, resize_window
 
@@ -286,16 +286,9 @@ class _JoinedImages:
 
 
 def _without_autograph(function, sets: Sequence[ImageSet]):
-    """The function without AutoGraph, which takes long; sets that are not ours may need it."""
-    are_own = all(map(_is_own, sets))
+    """The function without AutoGraph, unless it reads sets that may need it."""
+    are_own = all(map(is_own, sets))
     return tf.autograph.experimental.do_not_convert(function) if are_own else function
-
-
-def _is_own(images):
-    """Whether a set, and the one that it shows another way if there is one, are ours."""
-    shown = getattr(images, "images", None)
-    is_own = type(images).__module__.startswith("gsp_tf.")
-    return is_own and (not isinstance(shown, ImageSet) or _is_own(shown))
 
 
 def with_options(dataset: "tf.data.Dataset") -> "tf.data.Dataset":

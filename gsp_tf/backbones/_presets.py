@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import keras
+import numpy as np
 from keras import ops
 
 from gsp_tf._console import one_line, to_install
@@ -202,12 +203,9 @@ def with_one_grid(network: keras.Model) -> keras.Model:
 def load_pixels(preset: str) -> dict:
     """Arguments of `PixelNormalization` that do as the image converter of a preset does."""
     converter = _converter(preset)
-    scale, offset = (1.0 if converter.scale is None else converter.scale), converter.offset or 0.0
-    scales, offsets = _three(scale), _three(offset)
-    return {
-        "mean": [-offset / scale for scale, offset in zip(scales, offsets, strict=True)],
-        "std": [1 / scale for scale in scales],
-    }
+    scale = np.broadcast_to(1.0 if converter.scale is None else converter.scale, 3)
+    offset = np.broadcast_to(converter.offset or 0.0, 3)
+    return {"mean": (-offset / scale).tolist(), "std": (1 / scale).tolist()}
 
 
 def import_hub(name):
@@ -282,11 +280,6 @@ def _from_preset(kind, preset, **options):
         raise (ValueError if is_ours else OSError)(
             f"The preset {preset!r} cannot be loaded ({one_line(error)}).{where}"
         ) from error
-
-
-def _three(value):
-    values = list(value) if isinstance(value, list | tuple) else [value]
-    return values * 3 if len(values) == 1 else values
 
 
 def _cached(handle):

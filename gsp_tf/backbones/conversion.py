@@ -9,7 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from gsp_tf._console import to_install
+from gsp_tf._console import listed, to_install
 from gsp_tf._files import replacing
 from gsp_tf._names import Convertible
 from gsp_tf._typing import PathLike
@@ -203,9 +203,8 @@ def _variables(model, prefix):
 
 def _counters(keys):
     """Keys of the batch counters of PyTorch's batch normalisation."""
-    suffix = ".running_mean"
-    normalizations = [key.removesuffix(suffix) for key in keys if key.endswith(suffix)]
-    return {f"{name}.num_batches_tracked" for name in normalizations}
+    mean = "running_mean"
+    return {key.removesuffix(mean) + "num_batches_tracked" for key in keys if key.endswith(mean)}
 
 
 def _checked(name, value, variable, axes):
@@ -225,8 +224,5 @@ def _checked(name, value, variable, axes):
 
 
 def _refuse(path, verb, keys):
-    if not keys:
-        return
-    shown = sorted(keys)[:_MAX_NAMED]
-    more = f" and {len(keys) - len(shown):,} more" if len(keys) > len(shown) else ""
-    raise ValueError(f"{path} {verb} {', '.join(shown)}{more}.")
+    if keys:
+        raise ValueError(f"{path} {verb} {listed(sorted(keys), _MAX_NAMED)}.")

@@ -6,6 +6,7 @@ from typing import Self
 
 import keras
 
+from gsp_tf._console import listed
 from gsp_tf._files import SEAL, check_seal, file_sha256, json_object
 from gsp_tf._metadata import parsed_entries, versions, write_entries
 from gsp_tf._typing import PathLike
@@ -112,7 +113,7 @@ def check_files(folder, metadata, may_have_more=False):
     if wrong:
         raise ValueError(
             f"Files of {folder} are not those that {_NAME} lists (missing, not listed or "
-            f"changed): {', '.join(wrong[:_MAX_NAMED])}"
+            f"changed): {listed(wrong, _MAX_NAMED)}"
         )
 
 

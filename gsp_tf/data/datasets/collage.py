@@ -147,8 +147,7 @@ def collage_splits(
         `(train, validation, test)`; `None` for a fraction of 0.
 
     Raises:
-        ValueError: If no foreground is left, a split would hold fewer than two classes of
-            foreground or background, or there are fewer than two groups for `label="super_class"`.
+        ValueError: If a split would hold fewer than two classes of foreground or background.
 
     Example:
         >>> names = [f"{group}{i}" for group in "xyz" for i in range(6)]

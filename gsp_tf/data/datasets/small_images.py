@@ -127,10 +127,6 @@ def load_cifar10(
     Returns:
         Colour images `(60000, 32, 32, 3)`, those of the training files first.
 
-    Raises:
-        OSError: If files are missing or cannot be downloaded.
-        ValueError: If a file is broken or a count is off.
-
     Example:
         >>> load_cifar10("nowhere")
         Traceback (most recent call last):
@@ -160,10 +156,6 @@ def load_cifar100(
 
     Returns:
         Colour images `(60000, 32, 32, 3)`, those of the training file first.
-
-    Raises:
-        OSError: If files are missing or cannot be downloaded.
-        ValueError: If a file is broken, a count is off, or a class has several super-classes.
 
     Example:
         >>> load_cifar100("nowhere")
@@ -259,10 +251,6 @@ def load_omniglot(
 
     Returns:
         Grey images `(N, size, size, 1)`, ink 255 on 0; class names `ALPHABET/characterNN`.
-
-    Raises:
-        OSError: If files are missing or cannot be downloaded.
-        ValueError: If a zip file is broken, or holds no drawings or an unexpected number of them.
 
     Example:
         >>> load_omniglot("nowhere")
@@ -374,10 +362,6 @@ def load_cifar_collage(
 
     Returns:
         `{"train": images, "validation": images, "test": images}`, 64 x 64 pixels each.
-
-    Raises:
-        OSError: If files are missing or cannot be downloaded.
-        ValueError: If a file is broken, a count is off, or a super-class has not five classes.
 
     Example:
         >>> load_cifar_collage("nowhere")

@@ -66,23 +66,18 @@ def identical_images(sets: Sequence[ImageSet]) -> np.ndarray | None:
     if not all(type(images) is ArrayImages for images in sets):
         return None
     known: dict[bytes, int] = {}
-    pixels = (images.image(row) for images in sets for row in range(len(images)))
-    digests = (hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).digest() for one in pixels)
+    shown = (images.identity(row) for images in sets for row in range(len(images)))
+    digests = (hashlib.sha256(of_image).digest() for of_image in shown)
     return np.array([known.setdefault(digest, number) for number, digest in enumerate(digests)])
 
 
 def shared_images(
     groups: np.ndarray, sets: Sequence[str]
 ) -> dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
-    """Finds images of two sets that are in one group, for each two sets that share any.
+    """Rows of the images in each of two sets that have one of their group in the other.
 
-    Args:
-        groups: integers `(N,)`, the group of each image; negative for none.
-        sets: N texts, the set of each image.
-
-    Returns:
-        dict from two names of sets, in order of appearance, to the rows of the images in the first
-        and those in the second set that have one of their group in the other.
+    Given are the group of each image, negative for none, and its set. Two sets that share nothing
+    are left out; names are in order of appearance.
     """
     names = dict.fromkeys(sets)
     groups, sets = np.asarray(groups), np.asarray(sets)

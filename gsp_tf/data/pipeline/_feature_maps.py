@@ -26,12 +26,9 @@ from gsp_tf.data.pipeline.view import is_mirrored
 
 
 class FeatureMaps:
-    """Maps of an image set in `.npy` files of float16, one for each class.
+    """Maps of an image set in `.npy` files of float16, one for each class that has images.
 
-    Args:
-        paths: The file of each class that has images, by class id.
-        labels: Integers `(N,)`, the class of each image. The file of a class holds the maps of its
-            images in their order.
+    The file of a class holds the maps of its images in their order.
     """
 
     def __init__(self, paths: Mapping[int, PathLike], labels: Sequence[int] | np.ndarray):

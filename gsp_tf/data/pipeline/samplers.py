@@ -46,14 +46,10 @@ class Sampler:
         return map(self.batch, itertools.count())
 
     def batch(self, number: int) -> np.ndarray:
-        """Returns the image indices of one batch of the sequence.
+        """The image indices of one batch of the sequence, int64 `(batch_size,)`; numbers from 0 on.
 
-        Args:
-            number: Number of the batch, from 0. The batch after the last one returned takes
-                constant time. For others, the sampler repeats the choices without drawing images.
-
-        Returns:
-            int64 `(batch_size,)`.
+        The batch after the last one returned takes constant time. For others, the sampler repeats
+        the choices without drawing images.
         """
         check_at_least(0, number=number)
         with self._lock:
@@ -231,12 +227,8 @@ class SuperClassSampler(ClassBalancedSampler):
         super_classes: The super-class of each class, `super_classes[label]`, such as the `groups`
             of an `ImageSet`.
         super_classes_per_batch: C, super-classes per batch.
-        classes_per_super_class: P, classes of each.
+        classes_per_super_class: P, classes of each; none may have fewer.
         batches_per_choice: Number of batches in a row from the same super-classes.
-
-    Raises:
-        ValueError: If a super-class has fewer than `classes_per_super_class` classes, or as for
-            `ClassBalancedSampler`.
 
     Example:
         >>> labels, kinds = np.repeat(np.arange(6), 3), ["shoe"] * 4 + ["bag"] * 2
@@ -294,7 +286,6 @@ class SuperClassSampler(ClassBalancedSampler):
         self.batches_per_choice = batches_per_choice
 
     def choices(self) -> Iterator[np.ndarray]:
-        """Numbers of the classes of each batch, in the order of their labels."""
         rng = np.random.default_rng(self.seed)
         within = [_evenly(len(c), self.classes_per_super_class, rng) for c in self._classes]
         for chosen in _evenly(len(self._classes), self.super_classes_per_batch, rng):
@@ -372,7 +363,6 @@ class NearestClassSampler(ClassBalancedSampler):
         self._nearest = np.split(second[order], ends)
 
     def choices(self) -> Iterator[np.ndarray]:
-        """Numbers of the classes of each batch, in the order of their labels."""
         classes = _evenly(len(self._members), 1, np.random.default_rng(self.seed))
         while True:
             batch = []

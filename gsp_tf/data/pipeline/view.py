@@ -130,15 +130,9 @@ class TrainingView:
     def __call__(
         self, images: ImageSet, index: int | Tensor, seed: Sequence[int] | Tensor
     ) -> Tensor:
-        """The view of one image, in a `tf.data` graph or out of one.
+        """The view of one image by two integers, in a `tf.data` graph or out of one.
 
-        Args:
-            images: The images.
-            index: The index of the image.
-            seed: Two integers, the seed of the view.
-
-        Returns:
-            float32 `(S, S, channels)` in [0, 255].
+        It is float32 `(S, S, channels)`, in [0, 255].
         """
         index, seed = tf.cast(index, tf.int64), tf.cast(seed, tf.int64)
         folded = tf.random.fold_in(seed, 1)

@@ -42,34 +42,6 @@ def test_the_copy_is_the_model_in_inference(model, frozen, images):
     assert not any(isinstance(x, FrozenBatchNormalization) for x in normalizations(model))
 
 
-def test_networks_of_keras_hub():
-    """Without batch normalisation they are copied; inside layers of theirs it is not frozen."""
-    import keras_hub
-
-    def around(network):
-        images = keras.Input((32, 32, 3))
-        return keras.Model(images, network(images))
-
-    sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 8, "mlp_dim": 8}
-    vit = around(keras_hub.models.ViTBackbone((32, 32, 3), patch_size=16, **sizes))
-    inputs = np.random.default_rng(0).uniform(0, 1, (2, 32, 32, 3))
-    np.testing.assert_array_equal(freeze_batch_normalization(vit)(inputs), vit(inputs))
-    hgnet = keras_hub.models.HGNetV2Backbone(
-        depths=[1],
-        embedding_size=8,
-        hidden_sizes=[8],
-        stem_channels=[3, 8, 8],
-        hidden_act="relu",
-        use_learnable_affine_block=False,
-        stackwise_stage_filters=[[8, 8, 8, 1, 1, 3]],
-        apply_downsample=[False],
-        use_lightweight_conv_block=[False],
-        image_shape=(32, 32, 3),
-    )
-    with pytest.raises(ValueError, match="inside layers of keras-hub. Take .*=false"):
-        freeze_batch_normalization(hgnet)
-
-
 def test_training_moves_the_convolutions_alone(model, images):
     frozen = freeze_batch_normalization(model)
     pooled = keras.layers.GlobalAveragePooling2D()(frozen.output)

@@ -35,14 +35,6 @@ def test_weights_in_the_cache_of_keras_hub_are_local(monkeypatch, tmp_path):
     assert "keras-hub downloads" in backbones.weights_source("mit_b1").text
 
 
-def test_other_sizes():
-    for name, size in (("dinov2_small", (28, 42)), ("mit_b1", (32, 64))):
-        with pytest.raises(ValueError, match="square images|height and width to be the same"):
-            backbones.create(name, (*size, 3))
-    with pytest.raises(ValueError, match='must be None or "ade20k" or the path'):
-        backbones.create("mit_b1", (32, 32, 3), weights="imagenet")
-
-
 @pytest.mark.parametrize(("name", "channels"), list(zip(TOKENS, (1, 3, 3), strict=True)))
 def test_patch_tokens_in_order_without_the_others(shallow, tmp_path, name, channels):
     patch, width = TOKENS[name]

@@ -1,4 +1,4 @@
-"""Any preset of keras-hub as a backbone: pixels, tokens, sizes of images, and what is refused."""
+"""Any preset of keras-hub as a backbone: features, tokens, sizes of images, what is refused."""
 
 import functools
 import shutil
@@ -7,7 +7,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from presets import OFFSET, SCALE, write_preset
+from presets import NETWORKS, OFFSET, SCALE, write_preset
 
 from gsp_tf import backbones
 from gsp_tf.losses import ContrastiveLoss
@@ -34,9 +34,19 @@ def of_keras_hub(preset, **options):
     return getattr(network, "vision_encoder", network)
 
 
+def below_head(network):
+    """The network; of SigLIP the part below its attention head, which pools the patches."""
+    has_head = "SigLIP" in type(network).__name__
+    return keras.Model(network.input, network.layers[-1].input) if has_head else network
+
+
 def apply(network, images):
-    images = {next(iter(network.input)): images} if isinstance(network.input, dict) else images
-    return keras.ops.convert_to_numpy(network(images))
+    """What a network of keras-hub gives for the pixels of images, of a pyramid the last map."""
+    pixels = images * np.float32(SCALE) + np.float32(OFFSET)
+    given = {next(iter(network.input)): pixels} if isinstance(network.input, dict) else pixels
+    found = network(given)
+    last = list(found.values())[-1] if isinstance(found, dict) else found
+    return keras.ops.convert_to_numpy(last)
 
 
 def positions(network):
@@ -53,16 +63,35 @@ def inner(model):
     return next(layer for layer in model.layers if isinstance(layer, keras.Model))
 
 
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_last_features_of_every_kind_and_whether_batch_normalisation_freezes(
+    preset, kind, tmp_path
+):
+    network = below_head(of_keras_hub(preset(kind)))
+    side = 64 if "Swin" in type(network).__name__ else 32
+    images = np.tile(IMAGES, (1, side // 32, side // 32, 1))
+    model = create(preset(kind), side)
+    features = model(images)
+    expected = apply(network, images)
+    np.testing.assert_allclose(features, expected[:, -features.shape[1] :], atol=1e-4)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(images), features)
+    if backbones.can_freeze_batch_normalization(preset(kind)):
+        frozen = backbones.freeze_batch_normalization(model)
+        np.testing.assert_allclose(frozen(images), features, atol=1e-5)
+    else:
+        with pytest.raises(ValueError, match="inside layers of keras-hub. Take .*=false"):
+            backbones.freeze_batch_normalization(model)
+
+
 @pytest.mark.parametrize(("kind", "extra"), TOKENS.items())
 def test_patch_and_class_tokens_are_those_of_keras_hub(preset, kind, extra):
-    network, images = of_keras_hub(preset(kind)), IMAGES * np.float32(SCALE) + np.float32(OFFSET)
-    if kind == "SigLIP":  # an attention head pools its patches, in place of a class token
-        of_class = apply(network, images)[:, None]
-        network = keras.Model(network.input, network.layers[-1].input)
-    everything = apply(network, images)
+    network = of_keras_hub(preset(kind))
+    everything = apply(below_head(network), IMAGES)
     assert everything.shape == (2, extra + 16, 16)
-    if kind != "SigLIP":
-        of_class = everything[:, :1]
+    # The head of SigLIP is in the place of a class token.
+    of_class = apply(network, IMAGES)[:, None] if kind == "SigLIP" else everything[:, :1]
     expected = {"patch": everything[:, extra:], "class": of_class}
     both = create(preset(kind), tokens="both")
     assert "network" in backbones.cut_layers(both)
@@ -100,13 +129,10 @@ def test_positions_are_interpolated_on_the_grid_of_patches(preset, kind, side):
 
 def test_a_preset_whose_own_size_is_no_multiple_of_its_patch(tmp_path):
     folder = str(write_preset("SigLIP", tmp_path / "preset", side=30))
-    whole = of_keras_hub(folder)
-    tokens = keras.Model(whole.input, whole.layers[-1].input)
-    images = IMAGES[:, :30, :30]
-    expected = apply(tokens, images * np.float32(SCALE) + np.float32(OFFSET))
+    whole, images = of_keras_hub(folder), IMAGES[:, :30, :30]
     model = create(folder, 30)
     assert model.output_shape == (None, 9, 16)  # the rest of 6 pixels has no tokens
-    np.testing.assert_allclose(model(images), expected, atol=1e-5)
+    np.testing.assert_allclose(model(images), apply(below_head(whole), images), atol=1e-5)
     np.testing.assert_array_equal(positions(inner(create(folder, 24))), positions(whole))
     assert create(folder, 32).output_shape == (None, 16, 16)
     with pytest.raises(ValueError, match="multiples of 8, received 36 x 36"):
@@ -142,9 +168,8 @@ def test_networks_that_take_other_sizes_themselves(preset):
     for weight, expected in zip(resized.weights, whole.weights, strict=True):
         np.testing.assert_array_equal(weight, expected)
     images = np.repeat(np.repeat(IMAGES, 2, axis=1), 3, axis=2)
-    pixels = images * np.float32(SCALE) + np.float32(OFFSET)
     model = backbones.create("hub", (64, 96, 3), "pretrained", preset=preset("ResNet"))
-    expected = apply(of_keras_hub(preset("ResNet")), pixels)
+    expected = apply(of_keras_hub(preset("ResNet")), images)
     assert expected.shape == (2, 8, 12, 64)
     np.testing.assert_allclose(model(images), expected, rtol=1e-4, atol=1e-4)
 
@@ -159,10 +184,6 @@ def test_sizes_and_tokens_that_a_network_does_not_have(preset):
     for tokens in ("class", "both"):
         with pytest.raises(ValueError, match=f"tokens={tokens} needs .* ResNetBackbone has none"):
             create(preset("ResNet"), tokens=tokens)
-    with pytest.raises(
-        ValueError, match="tokens=class is for the backbones .*; conv4 has no token"
-    ):
-        backbones.create("conv4", tokens="class")
     for kind, size in (("ViT", (None, None)), ("ViT", (36, 32)), ("DINOV2", (36, 36))):
         with pytest.raises(ValueError, match=f"multiples of 8, received {size[0]} x {size[1]}"):
             backbones.create("hub", (*size, 3), preset=preset(kind))
@@ -171,20 +192,7 @@ def test_sizes_and_tokens_that_a_network_does_not_have(preset):
             backbones.create("hub", (32, 64, 3), preset=preset(kind))
 
 
-def test_names_of_presets(preset, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="needs a preset, such as dinov2_small"):
-        backbones.create("hub")
-    with pytest.raises(ValueError, match="preset=dinov2_small is for the backbones hub; conv4"):
-        backbones.create("conv4", preset="dinov2_small")
-    with pytest.raises(ValueError, match="received 'dinov2_smal'; did you mean dinov2_small?"):
-        backbones.create("hub", (28, 28, 3), preset="dinov2_smal")
-    for name, kind in {
-        "gemma3_1b": "Gemma3",
-        "sam3_pcs": "SAM3",
-        "dfine_nano_coco": "DFine",
-    }.items():
-        with pytest.raises(ValueError, match=f"{name}.* is a {kind}.* no map or tokens"):
-            backbones.create("hub", (32, 32, 3), preset=name)
+def test_presets_that_cannot_be_loaded(preset, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="cannot be loaded .*no config.json"):
         create(str(tmp_path))
     shutil.copytree(preset("ViT"), tmp_path / "pixels")

@@ -21,11 +21,6 @@ def networks():
     return {name: backbones.create(name) for name in NAMES}
 
 
-def test_too_small_images_are_refused_in_one_line():
-    with pytest.raises(ValueError, match=r"^Backbone 'conv4' cannot take .*\(1, 1, 3\): .*\.$"):
-        backbones.create("conv4", (1, 1, 3))
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -79,12 +74,6 @@ def test_one_step_moves_every_weight_and_a_file_keeps_them(networks, images_like
     np.testing.assert_array_equal(loaded(images), backbone(images))
 
 
-def test_the_channels_are_last(monkeypatch):
-    monkeypatch.setattr(keras.config, "image_data_format", lambda: "channels_first")
-    with pytest.raises(ValueError, match="channels last; received .* of channels_first"):
-        backbones.create("conv4", (3, 32, 32))
-
-
 def test_register(monkeypatch):
     monkeypatch.setattr(registry, "_BUILDERS", {})
 
@@ -95,6 +84,4 @@ def test_register(monkeypatch):
 
     assert backbones.names() == ["mine"]
     assert backbones.create("mine", (2, 3, 4)).output_shape == (None, 2, 3, 4)
-    with pytest.raises(ValueError, match="A backbone named 'mine' is registered already"):
-        backbones.register("mine")
     assert registry._BUILDERS["mine"].build is mine

@@ -20,8 +20,6 @@ from gsp_tf.runs.model import build_embedder
 @pytest.mark.parametrize(
     ("name", "weights", "error", "message"),
     [
-        ("bn_inception", "imagenet", ValueError, "must be None or the path of a .weights.h5"),
-        ("resnet50", "a.h5", ValueError, "must be None or \"imagenet\" or the path .* 'a.h5'"),
         ("resnet50", "none.weights.h5", FileNotFoundError, "There is no weights file"),
         ("resnet20", "conv4.weights.h5", ValueError, "conv4.weights.h5 does not fit the backbone"),
         ("conv4", "broken.weights.h5", ValueError, "broken.weights.h5 does not fit the backbone"),
@@ -33,19 +31,6 @@ def test_weights_that_do_not_fit(tmp_path, monkeypatch, name, weights, error, me
     Path("broken.weights.h5").write_bytes(b"no such format")
     with pytest.raises(error, match=message):
         backbones.create(name, weights=weights)
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "message"),
-    [
-        ("mit_b1", (64, 64, 3), "'mit_b1' has no intermediate map, .* bn_inception"),
-        ("conv4", (32, 32), r"input_shape must be \(H, W, channels\), received"),
-        ("conv4", (32, 32, None), r"input_shape must be \(H, W, channels\), received"),
-    ],
-)
-def test_other_arguments_that_are_refused(name, shape, message):
-    with pytest.raises(ValueError, match=message):
-        backbones.create(name, shape, intermediate=True)
 
 
 def test_recipe(tmp_path, images_like):

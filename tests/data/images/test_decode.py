@@ -3,11 +3,11 @@ import struct
 import numpy as np
 import pytest
 import tensorflow as tf
-from encoded_images import ORIENTATION, encoded, png
+from encoded_images import difference, encoded, exif, photo, png, says_sides
 from PIL import Image
-from sklearn.datasets import load_sample_image
 
 from gsp_tf.data import (
+    EncodedImages,
     FileImages,
     UnreadableImageError,
     decode_image,
@@ -103,9 +103,7 @@ def test_cmyk():
     ],
 )
 def test_exif_orientation(tmp_path, orientation, expected):
-    exif = Image.Exif()
-    exif[ORIENTATION] = orientation
-    Image.fromarray(COLOURS).save(tmp_path / "a.png", exif=exif)
+    Image.fromarray(COLOURS).save(tmp_path / "a.png", exif=exif(orientation))
     np.testing.assert_array_equal(read_image(tmp_path / "a.png"), expected)
 
 
@@ -148,9 +146,7 @@ def test_unreadable_files(tmp_path):
     [(9_460, "9,460 x 9,460 = 89,491,600 pixels"), (65_000, "more than 178,956,970 pixels")],
 )
 def test_an_image_that_says_it_is_large_is_refused_unread(tmp_path, side, pixels):
-    jpeg, sides = encoded(noise()), side.to_bytes(2, "big") * 2
-    frame = jpeg.index(b"\xff\xc0")
-    (tmp_path / "a.jpg").write_bytes(jpeg[: frame + 5] + sides + jpeg[frame + 9 :])
+    (tmp_path / "a.jpg").write_bytes(says_sides(encoded(noise()), side))
     (tmp_path / "a.png").write_bytes(png(side, side, 8, 2, b""))
     said = {
         "a.png": rf"{pixels}; at most 89,478,485 are decoded",
@@ -175,48 +171,39 @@ def small_limit(monkeypatch):
     ("size", "reduced"), [((60, 50), (60, 50)), ((61, 50), (31, 25)), ((400, 200), (50, 25))]
 )
 @pytest.mark.parametrize("orientation", [1, 6])
-def test_a_large_jpeg_is_decoded_at_a_fraction(small_limit, tmp_path, size, reduced, orientation):
-    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize(size)
-    exif = Image.Exif()
-    exif[ORIENTATION] = orientation
-    photograph.save(tmp_path / "a.jpg", exif=exif, quality=95)
-    pixels = read_image(tmp_path / "a.jpg").astype(int)
-    expected = np.asarray(photograph.resize(reduced, Image.Resampling.BOX)).astype(int)
-    expected = np.rot90(expected, -1) if orientation == 6 else expected
-    assert pixels.shape == expected.shape and np.abs(pixels - expected).mean() < 6
+def test_a_large_jpeg_is_decoded_at_a_fraction(small_limit, size, reduced, orientation):
+    picture = photo(*size)
+    pixels = decode_image(encoded(picture, exif=exif(orientation), quality=95))
+    expected = picture.resize(reduced, Image.Resampling.BOX)
+    assert difference(pixels, np.rot90(expected, -1 if orientation == 6 else 0)) < 6
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
-def test_the_window_of_a_large_jpeg(small_limit, monkeypatch, tmp_path, orientation):
+def test_the_window_of_a_large_jpeg(small_limit, monkeypatch, orientation):
     monkeypatch.setattr("gsp_tf.data.images._jpeg.MAX_PIXELS", 3_000)
-    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((400, 200))
-    exif = Image.Exif()
-    exif[ORIENTATION] = orientation
-    photograph.save(tmp_path / "a.jpg", exif=exif, quality=95)
-    images = FileImages([tmp_path / "a.jpg"], [0], ["a"])
-    batch, _ = next(iter(evaluation_dataset(images, 8, batch_size=1)))
-    square = photograph.resize((8, 8), Image.Resampling.BOX, box=(100, 0, 300, 200))
-    expected = np.rot90(np.asarray(square), -1 if orientation == 6 else 0).astype(int)
+    picture = photo(400, 200)
+    contents = encoded(picture, exif=exif(orientation), quality=95)
+    (batch, _), *_ = evaluation_dataset(EncodedImages([contents], [0], ["a"]), 8, batch_size=1)
+    expected = picture.resize((8, 8), Image.Resampling.BOX, box=(100, 0, 300, 200))
+    expected = np.rot90(expected, -1 if orientation == 6 else 0)
     assert np.abs(batch[0].numpy() - expected).mean() < 8
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.tif"])
 @pytest.mark.parametrize(("min_side", "side"), [(None, 120), (200, 120), (60, 60), (8, 8)])
 def test_min_side_reduces(tmp_path, name, min_side, side):
-    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((160, 120))
-    photograph.save(tmp_path / name, quality=95)
-    pixels = read_image(tmp_path / name, min_side=min_side).astype(int)
+    picture = photo(160, 120)
+    picture.save(tmp_path / name, quality=95)
+    pixels = read_image(tmp_path / name, min_side=min_side)
     side = 15 if (name, side) == ("a.jpg", 8) else side  # 1/8 is the least
     assert min(pixels.shape[:2]) == side
-    size = pixels.shape[1::-1]
-    expected = np.asarray(photograph.resize(size, Image.Resampling.BOX)).astype(int)
-    assert np.abs(pixels - expected).mean() < 6
+    assert difference(pixels, picture.resize(pixels.shape[1::-1], Image.Resampling.BOX)) < 6
 
 
 def test_conversion_in_strips(monkeypatch, tmp_path):
-    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((50, 61))
-    photograph.putalpha(photograph.convert("L"))
-    photograph.save(tmp_path / "a.png")
+    picture = photo(50, 61)
+    picture.putalpha(picture.convert("L"))
+    picture.save(tmp_path / "a.png")
     whole = [read_image(tmp_path / "a.png", channels, 20) for channels in (1, 3)]
     monkeypatch.setattr("gsp_tf.data.images.decode._STRIP", 200)
     for expected in whole:
@@ -227,15 +214,11 @@ def test_conversion_in_strips(monkeypatch, tmp_path):
 @pytest.mark.parametrize("extension", ["heic", "avif"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_heic_and_avif(tmp_path, extension, orientation):
-    photograph = Image.fromarray(load_sample_image("flower.jpg")).resize((96, 64))
-    exif = Image.Exif()
-    exif[ORIENTATION] = orientation
-    photograph.save(tmp_path / f"a.{extension}", quality=95, exif=exif.tobytes())
-    photograph.save(tmp_path / "a.png", exif=exif)
-    pixels = read_image(tmp_path / f"a.{extension}").astype(int)
-    expected = read_image(tmp_path / "a.png")
-    assert pixels.shape == expected.shape and np.abs(pixels - expected).mean() < 3
+    picture, tags = photo(96, 64), exif(orientation)
+    picture.save(tmp_path / f"a.{extension}", quality=95, exif=tags.tobytes())
     whole = (tmp_path / f"a.{extension}").read_bytes()
+    expected = decode_image(encoded(picture, "PNG", exif=tags))
+    assert difference(decode_image(whole), expected) < 3
     for length in (20, len(whole) // 2, len(whole) - 10):
         with pytest.raises(UnreadableImageError):
             decode_image(whole[:length])

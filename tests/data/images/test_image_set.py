@@ -4,7 +4,7 @@ import pickle
 import numpy as np
 import pytest
 import tensorflow as tf
-from encoded_images import ORIENTATION, encoded
+from encoded_images import encoded, exif
 from PIL import Image
 
 from gsp_tf.data import (
@@ -78,14 +78,17 @@ def test_a_copy_reads_by_a_graph_of_its_own(numbered):
     np.testing.assert_array_equal(single.image(1), numbered.image(1))
 
 
+def loaded_in_a_graph(images):
+    numbers = tf.data.Dataset.range(len(images))
+    return numbers.map(lambda i: images.load(i, tf.stack([0, i]))).as_numpy_iterator()
+
+
 def test_file_images_of_different_sizes_in_a_graph(tmp_path):
     names = ["größe 1.png", "字.png"]
     for name, size, colour in zip(names, [(4, 3), (6, 5)], ["red", "blue"], strict=True):
         Image.new("RGB", size, colour).save(tmp_path / name)
     images = FileImages([tmp_path / name for name in names], [0, 1], ["a", "b"])
-    loaded = list(
-        tf.data.Dataset.range(2).map(lambda i: images.load(i, tf.stack([0, i]))).as_numpy_iterator()
-    )
+    loaded = list(loaded_in_a_graph(images))
     assert [image.shape for image in loaded] == [(3, 4, 3), (5, 6, 3)]
     assert loaded[1][0, 0].tolist() == [0, 0, 255]
     part = images.subset([1])
@@ -98,9 +101,8 @@ def test_a_file_that_vanished_is_named(tmp_path):
     images = FileImages([tmp_path / "gone.png"], [0], ["a"])
     with pytest.raises(UnreadableImageError, match=r"gone\.png: there is no such file"):
         images.image(0)
-    dataset = tf.data.Dataset.range(1).map(lambda i: images.load(i, tf.stack([0, i])))
     with pytest.raises(tf.errors.OpError, match=r"gone\.png: there is no such file"):
-        next(iter(dataset))
+        next(loaded_in_a_graph(images))
 
 
 class Read(ImageSet):
@@ -140,11 +142,10 @@ def test_sets_of_users_define_one_way_to_read(kind):
 def files(tmp_path):
     """A JPEG, one that is turned by EXIF, a PNG with transparency and a GIF."""
     noise = np.random.default_rng(0).integers(0, 256, (60, 44, 4), np.uint8)
-    picture, turned = Image.fromarray(noise), Image.Exif()
-    turned[ORIENTATION] = 6
+    picture = Image.fromarray(noise)
     contents = {
         "a.jpg": encoded(picture.convert("RGB")),
-        "b.jpg": encoded(picture.convert("RGB"), exif=turned),
+        "b.jpg": encoded(picture.convert("RGB"), exif=exif(6)),
         "c.png": encoded(picture, "PNG"),
         "d.gif": encoded(picture.convert("RGB"), "GIF"),
     }

@@ -1,14 +1,11 @@
-import functools
 import io
 
 import numpy as np
 import pytest
-from encoded_images import encoded
+from encoded_images import encoded, photo
 from PIL import Image
-from sklearn.datasets import load_sample_image
 
 from gsp_tf.data import UnreadableImageError, check_image, decode_image
-from gsp_tf.data.images.decode import _find_scans
 
 END = b"\xff\xd9"
 KINDS = {
@@ -24,15 +21,10 @@ KINDS = {
 }
 
 
-@functools.cache
-def photograph():
-    return Image.fromarray(load_sample_image("china.jpg"))
-
-
 def jpeg(kind, size=(160, 120)):
     options = dict(KINDS[kind])
-    reduced = photograph().resize(size)
-    return encoded(reduced.convert(options.pop("convert", "RGB")), **options)
+    picture = photo(*size, "china.jpg")
+    return encoded(picture.convert(options.pop("convert", "RGB")), **options)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -67,19 +59,11 @@ def test_a_photograph_that_is_grey_where_it_ends_is_whole(options):
         check_image(encoded(Image.new("RGB", size, (128, 128, 128)), **options))
 
 
-def test_the_scans_of_a_file():
-    assert _find_scans(jpeg("baseline")) == (1, len(jpeg("baseline")) - 2, False)
-    assert _find_scans(jpeg("progressive")).count == 10
-    assert _find_scans(jpeg("baseline")[:-2]) == (1, None, False)
-    assert _find_scans(b"") == (0, None, False)
-
-
 def test_too_many_scans():
-    whole = jpeg("progressive")
-    end = _find_scans(whole).end
-    last = whole[whole.rindex(b"\xff\xda") : end]
+    whole = jpeg("progressive").removesuffix(END)
+    last = whole[whole.rindex(b"\xff\xda") :]
     with pytest.raises(UnreadableImageError, match="it has 110 scans; at most 100 are decoded"):
-        check_image(whole[:end] + 100 * last + END)
+        check_image(whole + 100 * last + END)
 
 
 def segment(marker, data):

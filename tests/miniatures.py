@@ -107,14 +107,9 @@ def write_in_shop(folder, num_training=10, images="Img"):
             kind = ("MEN/Denim", "WOMEN/Dresses")[item % 2]
             path = f"img/{kind}/id_{item:08}/0{i + 1}_1_{status}.jpg"
             save_image(folder / images / path, len(rows) * 5 % 256)
-            rows.append(f"{path:<70} id_{item:08} {status}")
-    write_in_shop_list(folder, rows)
-
-
-def write_in_shop_list(folder, rows, announced=None, header="image_name item_id evaluation_status"):
-    """The list in the official, padded format."""
+            rows.append(f"{path:<70} id_{item:08} {status}")  # padded, as in the official list
     (folder / "Eval").mkdir(exist_ok=True)
-    lines = [str(len(rows) if announced is None else announced), header, *rows]
+    lines = [str(len(rows)), "image_name item_id evaluation_status", *rows]
     (folder / "Eval/list_eval_partition.txt").write_text("\n".join(lines) + "\n")
 
 

@@ -1,6 +1,7 @@
 """What training sees of an image: a part of it, mirrored or not, and changed at random."""
 
 import contextlib
+import functools
 import numbers
 import threading
 from collections.abc import Sequence
@@ -124,8 +125,13 @@ class TrainingView:
         check_view(self.image_size, self.resize)
         if not 0 < self.min_crop_area <= 1:
             raise ValueError(f"min_crop_area must lie in (0, 1]; received {self.min_crop_area}.")
-        changes = _Augmentation(self.augmentation) if self.augmentation else None
-        object.__setattr__(self, "_changes", changes)
+        for layer in self.augmentation:
+            name = type(layer).__name__
+            reason = NOT_AUGMENTATIONS.get(name.removeprefix("Random").lower())
+            if reason is not None:
+                raise ValueError(f"keras.layers.{name}: {reason}.")
+            check_image_layer(layer)
+            draw_seeds_from(_SEEDS, layer)
 
     def __call__(
         self, images: ImageSet, index: int | Tensor, seed: Sequence[int] | Tensor
@@ -150,9 +156,31 @@ class TrainingView:
         if self.horizontal_flip:
             specs = tf.TensorSpec(image.shape), tf.TensorSpec((), tf.bool)
             image = traced(_mirrored, *specs)(image, draws[4] < 0.5)
-        if self._changes is not None:
-            image = self._changes(image, tf.cast(folded[0], tf.int32))
-        return image
+        if not self.augmentation:
+            return image
+        change = functools.partial(_changed, self.augmentation)
+        if tf.executing_eagerly():
+            change = tf.function(change, autograph=False)
+        return change(image, tf.cast(folded[0], tf.int32))
+
+
+def _changed(layers, image, seed):
+    """An image as layers of Keras change it, by an int32 of its own, within [0, 255]."""
+    # In a graph of TensorFlow, the layers draw the same numbers on every backend of Keras.
+    with _SEEDS.of_image(seed):
+        for layer in layers:
+            try:
+                changed = tf.cast(layer(image, training=True), tf.float32)
+                image = tf.clip_by_value(changed, 0.0, 255.0)
+            except Exception as error:
+                if image.shape[-1] == 3:
+                    raise
+                channels = counted(image.shape[-1], "channel")
+                raise ValueError(
+                    f"keras.layers.{type(layer).__name__} cannot change images of {channels}, "
+                    "because it needs red, green and blue. Leave it out, or load 3 channels."
+                ) from error
+    return image
 
 
 def is_mirrored(seed: Tensor) -> Tensor:
@@ -197,44 +225,6 @@ class ViewedImages(ImageSet):
 
 
 _FIRST = 2  # the window and the flip of an image take 1
-
-
-class _Augmentation:
-    """Image layers of Keras that change images, each by a seed of its own, within [0, 255]."""
-
-    # In a graph of TensorFlow, the layers draw the same numbers on every backend of Keras.
-
-    def __init__(self, layers: Sequence[keras.layers.Layer]):
-        for layer in layers:
-            name = type(layer).__name__
-            reason = NOT_AUGMENTATIONS.get(name.removeprefix("Random").lower())
-            if reason is not None:
-                raise ValueError(f"keras.layers.{name}: {reason}.")
-            check_image_layer(layer)
-            draw_seeds_from(_SEEDS, layer)
-        self._layers = tuple(layers)
-
-    def __call__(self, image: Tensor, seed: Tensor) -> Tensor:
-        """A changed image `(S, S, channels)`; the seed is an int32."""
-        if tf.executing_eagerly():
-            return tf.function(self._changed, autograph=False)(image, seed)
-        return self._changed(image, seed)
-
-    def _changed(self, image, seed):
-        with _SEEDS.of_image(seed):
-            for layer in self._layers:
-                try:
-                    changed = tf.cast(layer(image, training=True), tf.float32)
-                    image = tf.clip_by_value(changed, 0.0, 255.0)
-                except Exception as error:
-                    if image.shape[-1] == 3:
-                        raise
-                    channels = counted(image.shape[-1], "channel")
-                    raise ValueError(
-                        f"keras.layers.{type(layer).__name__} cannot change images of {channels}, "
-                        "because it needs red, green and blue. Leave it out, or load 3 channels."
-                    ) from error
-        return image
 
 
 class _Seeds(keras.random.SeedGenerator):

@@ -28,31 +28,29 @@ from gsp_tf.data.pipeline.view import is_mirrored
 class FeatureMaps:
     """Maps of an image set in `.npy` files of float16, one for each class that has images.
 
-    The file of a class holds the maps of its images in their order.
+    The file of a class holds the maps of its images in their order. A set may have many files: each
+    is open only while a map is read.
     """
 
     def __init__(self, paths: Mapping[int, PathLike], labels: Sequence[int] | np.ndarray):
         self.labels = integers(labels, "labels", int(np.iinfo(np.int32).max))  # as in batches
-        self._rows = np.empty(len(self.labels), int)
-        self._files = {}
+        self._paths, self._starts = paths, np.empty(len(self.labels), int)
         for label, path in paths.items():
             members = np.flatnonzero(self.labels == label)
-            self._rows[members] = np.arange(len(members))
-            self._files[label] = _File(path, len(members))
+            array = _mapped(path, len(members))
+            self.shape = array.shape[1:]
+            self._starts[members] = array.offset + array.strides[0] * np.arange(len(members))
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one map."""
-        return next(iter(self._files.values())).shape[1:]
-
     def read(self, indices: Sequence[int]) -> np.ndarray:
         """The maps of some images, float16 `(n, ...)`."""
+        size = math.prod(self.shape)
         maps = np.empty((len(indices), *self.shape), np.float16)
         for position, index in enumerate(indices):
-            maps[position] = self._files[self.labels[index]].row(self._rows[index])
+            path, start = self._paths[self.labels[index]], int(self._starts[index])
+            maps[position] = np.fromfile(path, "<f2", size, offset=start).reshape(self.shape)
         return maps
 
 
@@ -127,26 +125,19 @@ def _write(path, maps, count):
             file.write(row.astype("<f2").tobytes())
 
 
-class _File:
-    """The array in a file, which is open only while a row is read: a set may have many files."""
-
-    def __init__(self, path, count):
-        try:
-            array = np.load(path, mmap_mode="r")
-        except (ValueError, EOFError) as error:
-            advice = "Remove it to compute it again."
-            raise ValueError(f"{path} is damaged ({error}). {advice}") from error
-        if array.dtype != np.float16 or array.shape[:1] != (count,):
-            raise ValueError(
-                f"{path} holds {array.dtype} of shape {array.shape}, expected {count} maps of "
-                "float16. Remove it to compute it again."
-            )
-        self.path, self.shape, self._start = path, array.shape, array.offset
-
-    def row(self, number):
-        size = math.prod(self.shape[1:])
-        start = self._start + 2 * size * int(number)
-        return np.fromfile(self.path, "<f2", size, offset=start).reshape(self.shape[1:])
+def _mapped(path, count):
+    """The array in a file, which has the maps of `count` images."""
+    advice = "Remove it to compute it again."
+    try:
+        array = np.load(path, mmap_mode="r")
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is damaged ({error}). {advice}") from error
+    if array.dtype != np.float16 or array.shape[:1] != (count,):
+        raise ValueError(
+            f"{path} holds {array.dtype} of shape {array.shape}, expected {count} maps of float16. "
+            f"{advice}"
+        )
+    return array
 
 
 def training_maps(

@@ -37,7 +37,7 @@ REFUSED = {
         "uint8, uint16 or float32 .* received float64",
     "ArrayImages(zeros(2, 4, 4), [0, 1], list('ab'))": r"received uint8 of shape \(2, 4, 4\)",
     "ArrayImages(zeros(2, 4, 4, 0), [0, 1], list('ab'))":
-        "channels must be .* at least 1; received 0",
+        "channels must be .* at least 1, received 0",
     "ArrayImages(zeros(1, 4, 4, 3, dtype='float32'), [0], ['a'])":
         "value_range must be given for float32",
     "ArrayImages(zeros(1, 4, 4, 3, dtype='float32') + 2, [0], ['a'], value_range=(0, 1))":
@@ -90,8 +90,8 @@ REFUSED = {
         r"deviation of at least 0; received \(0.5, -0.1\)",
     # Batches.
     "training_dataset(NOISE, 0, 2, 2, seed=0)":
-        "image_size must be an integer of at least 1 pixel.*received 0",
-    "training_dataset(NOISE, (32, 32), 2, 2, seed=0)": r"the side of a square; received \(32, 32\)",
+        "image_size must be an integer of at least 1, received 0",
+    "training_dataset(NOISE, (32, 32), 2, 2, seed=0)": r"an integer .*, received \(32, 32\)",
     "training_dataset(NOISE, 8, 2, 2, seed=0, resize=7)":
         r"resize must be None, or image_size \(8\) or more; received 7",
     **{f"training_dataset(NOISE, 8, 2, 2, seed=0, min_crop_area={area})":

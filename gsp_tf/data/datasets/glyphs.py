@@ -14,7 +14,7 @@ import PIL
 from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageFilter, ImageFont
 
-from gsp_tf._arguments import checked_seed
+from gsp_tf._arguments import check_sizes, checked_seed
 from gsp_tf._console import show_progress
 from gsp_tf._files import cache_folder, replacing
 from gsp_tf._typing import PathLike
@@ -63,11 +63,8 @@ def load_glyphs(
         >>> glyphs.class_names[0], glyphs.groups[0], glyphs.images.shape[1:]
         ('LATIN CAPITAL LETTER A', 'LATIN', (8, 8, 1))
     """
-    if size < 8 or images_per_class < 1 or seed < 0:
-        raise ValueError(
-            "size must be at least 8 pixels, images_per_class at least 1 and seed not negative; "
-            f"received size {size}, images_per_class {images_per_class}, seed {seed}."
-        )
+    check_sizes(8, size=size)
+    check_sizes(images_per_class=images_per_class)
     key = json.dumps(
         {
             "format": _FORMAT,

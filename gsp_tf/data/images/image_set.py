@@ -5,13 +5,12 @@ Pixels lie in [0, 255], whatever the images are made from.
 
 import abc
 import functools
-import numbers
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
-from gsp_tf._arguments import integers
+from gsp_tf._arguments import check_sizes, integers
 from gsp_tf._lazy import tensorflow as tf
 from gsp_tf._typing import Tensor
 from gsp_tf.data.images._jpeg import Window
@@ -61,8 +60,7 @@ class ImageSet(abc.ABC):
                 f"groups must name one group for each of the {len(class_names)} classes; "
                 f"received {len(groups)}."
             )
-        if not isinstance(channels, numbers.Integral) or channels < 1:
-            raise ValueError(f"channels must be an integer of at least 1; received {channels!r}.")
+        check_sizes(channels=channels)
         self.labels = labels.astype(np.int64)
         self.class_names = tuple(class_names)
         self.groups = tuple(groups) if groups is not None else ("",) * len(class_names)

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import numbers
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 import keras
 import numpy as np
 
-from gsp_tf._arguments import checked_seed
+from gsp_tf._arguments import check_sizes, checked_seed
 from gsp_tf._console import counted
 from gsp_tf._keras import check_image_layer, draw_seeds_from
 from gsp_tf._lazy import tensorflow as tf
@@ -75,11 +74,7 @@ def _mirrored(image, is_mirrored):
 
 def check_view(image_size: int, resize: int | None) -> None:
     """Refuses sizes that no window has."""
-    if not isinstance(image_size, numbers.Integral) or image_size < 1:
-        raise ValueError(
-            "image_size must be an integer of at least 1 pixel, the side of a square; received "
-            f"{image_size!r}."
-        )
+    check_sizes(image_size=image_size)
     if resize is not None and resize < image_size:
         raise ValueError(
             f"resize must be None, or image_size ({image_size}) or more; received {resize}."

@@ -136,7 +136,7 @@ def test_exactly_one_tile_is_of_the_label(grid):
         (place,) = np.flatnonzero(tiles[:, 0] > 100)
         assert tiles[place, 0] == 101 + index
         assert set(np.delete(tiles[:, 0], place)) <= {1, 2, 3, 4, 5}
-        assert np.flatnonzero(mask) == [place]
+        assert np.flatnonzero(mask).tolist() == [place]
 
 
 def test_evaluation_is_fixed_and_training_varies():

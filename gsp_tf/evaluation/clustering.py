@@ -32,10 +32,6 @@ def clustering_metrics(embeddings: ArrayLike, labels: ArrayLike, seed: int = 0) 
         `nmi` and `f1` in [0, 1], and `ami`, at most 1 and about 0 for random clusters. All are 1 if
         clusters and classes are the same partition, as for a single class.
 
-    Raises:
-        ValueError: if arrays do not fit, or the seed is out of range.
-        TypeError: if labels are not integers.
-
     Example:
         >>> clustering_metrics([[0.0], [1.0], [7.0], [8.0]], [0, 0, 0, 1])
         {'nmi': 0.344, 'ami': 0.0, 'f1': 0.4}

@@ -265,9 +265,6 @@ def ensemble_metrics(
         `std` over the choices (sample standard deviation, `None` for a single choice). `choices` is
         the number of choices. `num_queries` and `num_skipped` are those of `retrieval_metrics`.
 
-    Raises:
-        ValueError: as in `retrieval_metrics`, and if a fold has no model or shapes do not match.
-
     Example:
         >>> rng = np.random.default_rng(0)
         >>> folds = [[rng.normal(size=(8, 2)) for model in range(3)] for fold in range(4)]

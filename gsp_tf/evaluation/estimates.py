@@ -78,9 +78,6 @@ def classes_for_interval(confidence: float = 0.95) -> int:
     Returns:
         The smallest k with which such samples are not more than the tail.
 
-    Raises:
-        ValueError: if the confidence is out of range.
-
     Example:
         >>> classes_for_interval(0.95)
         5

@@ -23,9 +23,6 @@ class ExactSearch:
         references: floats `(N, D)`.
         metric: the distance.
 
-    Raises:
-        ValueError: if references are not finite or not `(N, D)`, or the metric is unknown.
-
     Example:
         >>> search = ExactSearch([[0.0], [1.0], [5.0]])
         >>> indices, distances = search([[4.0]], k=2)
@@ -57,9 +54,6 @@ class ExactSearch:
 
         Returns:
             indices `(Q, k)` int64 into the references, and distances `(Q, k)` float32.
-
-        Raises:
-            ValueError: if `k` is out of range or the dimension of the queries differs.
         """
         queries = checked_embeddings(queries, "queries")
         if queries.shape[1] != self.dim:
@@ -107,9 +101,6 @@ def nearest_neighbours(
 
     Returns:
         indices `(Q, k)` int64 into the references, nearest first, and distances `(Q, k)` float32.
-
-    Raises:
-        ValueError: if arrays do not fit, `k` is out of range, or the metric is unknown.
 
     Example:
         >>> indices, distances = nearest_neighbours([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], k=2)

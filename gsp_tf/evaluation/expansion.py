@@ -34,9 +34,6 @@ def expand_queries(
     Returns:
         float32 `(Q, D)`, of length 1.
 
-    Raises:
-        ValueError: if arrays do not fit, or n or α is out of range.
-
     Example:
         >>> expand_queries([[1.0, 0.0]], [[0.6, 0.8], [-1.0, 0.0]], neighbours=1).round(2)
         array([[0.99, 0.15]], dtype=float32)
@@ -79,9 +76,6 @@ def augment_database(references: ArrayLike, neighbours: int = 10, alpha: float =
     Returns:
         float32 `(N, D)`, of length 1.
 
-    Raises:
-        ValueError: as `expand_queries`.
-
     Example:
         >>> augment_database([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]], neighbours=1).round(2)
         array([[ 0.99,  0.15],
@@ -107,7 +101,7 @@ class PCAWhitening:
         variances: float64 `(dim,)`, the eigenvalues, in descending order.
 
     Raises:
-        ValueError: if embeddings are not finite or all the same.
+        ValueError: if the embeddings are all the same.
 
     Example:
         >>> whitening = PCAWhitening([[3.0, 0.1], [-3.0, 0.1], [3.0, -0.1], [-3.0, -0.1]])
@@ -142,9 +136,6 @@ class PCAWhitening:
 
         Returns:
             float32 `(n, dim)`, of length 1.
-
-        Raises:
-            ValueError: if `dim` is out of range, or the embeddings have another dimension.
         """
         embeddings = checked_embeddings(embeddings, "embeddings")
         dim = self.dim if dim is None else operator.index(dim)
@@ -198,9 +189,8 @@ class LearnedWhitening(PCAWhitening):
             two classes differ than matched ones, squared.
 
     Raises:
-        ValueError: if arrays do not fit, there is a single class, or the differences of matched
-            pairs do not span all D dimensions.
-        TypeError: if labels are not integers.
+        ValueError: if there is a single class, or the differences of matched pairs do not span
+            all D dimensions.
 
     Example:
         >>> points = [[0.0, 1.0], [0.0, -1.0], [1.0, 1.0], [1.0, -1.0], [1.1, 1.0], [0.1, 1.0]]

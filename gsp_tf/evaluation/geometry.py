@@ -42,8 +42,7 @@ def embedding_density(
         or NaN if `intra` is 0 too.
 
     Raises:
-        ValueError: if arrays do not fit, there are fewer than two classes, or none has two images.
-        TypeError: if labels are not integers.
+        ValueError: if there are fewer than two classes, or none has two images.
 
     Example:
         >>> embedding_density([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [-4.0, 0.0]], [0, 0, 1, 1])
@@ -110,10 +109,6 @@ def spectral_decay(embeddings: ArrayLike) -> float:
         at least 0; infinite if the embeddings span fewer than D dimensions, as fewer than D
         embeddings always do.
 
-    Raises:
-        ValueError: if embeddings are not finite or not `(N, D)`.
-        TypeError: if embeddings are not real numbers.
-
     Example:
         >>> spectral_decay([[1.0, 0.0], [0.0, 1.0]])
         0.0
@@ -146,10 +141,6 @@ def hull_overlap(embeddings: ArrayLike, labels: ArrayLike) -> float:
 
     Returns:
         a share in [0, 1]; 0 if every pair of classes can be separated by a hyperplane.
-
-    Raises:
-        ValueError: if there are fewer than two classes, or the shapes do not match.
-        TypeError: if embeddings are not real numbers, or labels are not integers.
 
     Example:
         >>> square, inside, apart = [[0, 0], [0, 2], [2, 0], [2, 2]], [[1, 1]], [[3, 3], [4, 3]]
@@ -204,10 +195,6 @@ def embedding_spread(embeddings: ArrayLike, labels: ArrayLike) -> dict[str, floa
         `similarity` (mean cosine of pairs of two classes), `effective_rank` in [1, min(N, D)],
         `alignment` in [0, 4] and `uniformity` in [-8, 0]. A mean without pairs is NaN.
 
-    Raises:
-        ValueError: if the embeddings are not finite or the shapes do not match.
-        TypeError: if embeddings are not real numbers, or labels are not integers.
-
     Example:
         >>> embedding_spread([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0], [0.0, 1.0]], [0, 0, 1, 1])
         {'similarity': 0.0, 'effective_rank': 2.0, 'alignment': 0.0, 'uniformity': -1.063}
@@ -249,10 +236,6 @@ def covering_radius_curve(points: ArrayLike, num_centers: int) -> np.ndarray:
 
     Returns:
         floats `(num_centers,)` that never increase; 0 once every point is a centre.
-
-    Raises:
-        ValueError: if points are not finite or not `(N, D)`, or num_centers is out of range.
-        TypeError: if points are not real numbers, or num_centers is not an integer.
 
     Example:
         >>> covering_radius_curve([[0.0], [1.0], [5.0], [9.0]], 4)

@@ -38,9 +38,6 @@ class KReciprocalSearch:
         k2: number of neighbours to average over, at most k1; 1 does not average.
         weight: share of the original distance in [0, 1], λ in the paper.
 
-    Raises:
-        ValueError: if arrays do not fit, or k1, k2 or the weight is out of range.
-
     Example:
         >>> embeddings = [[0.0], [1.0], [2.5], [9.0], [9.5], [4.0]]
         >>> search = KReciprocalSearch(embeddings, k1=2, k2=1)
@@ -110,9 +107,6 @@ class KReciprocalSearch:
 
         Returns:
             indices `(q, k)` int64 into the references, and distances `(q, k)` float32 in [0, 1].
-
-        Raises:
-            ValueError: if `k` or a row is out of range.
         """
         rows, k = np.asarray(rows, np.int64), operator.index(k)
         if not 1 <= k <= self.size:

@@ -60,8 +60,7 @@ def label_votes(
         first.
 
     Raises:
-        ValueError: if arrays do not fit, there is a single class, or k is out of range.
-        TypeError: if labels are not integers.
+        ValueError: if there is a single class.
 
     Example:
         >>> embeddings = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.3]]

@@ -55,9 +55,6 @@ def near_duplicate_groups(
         embeddings, -1 for one without a near duplicate; their number `count`; and `recall`, the
         share of the pairs within the distance that the search found, 1 for an exact search.
 
-    Raises:
-        ValueError: if embeddings are not finite or not `(N, D)`, or a number is out of range.
-
     Example:
         >>> near_duplicate_groups([[0.0], [5.0], [1.0], [1.9], [9.0], [5.2]], 1.0).groups
         array([ 0,  1,  0,  0, -1,  1])

@@ -304,8 +304,7 @@ class PairDistances:
         num_positive_classes: number of classes with two embeddings or more.
 
     Raises:
-        ValueError: if arrays do not fit, there is a single class, or no class has two embeddings.
-        TypeError: if labels are not integers.
+        ValueError: if there is a single class, or no class has two embeddings.
 
     Example:
         >>> pairs = PairDistances([[0.0], [1.0], [3.0], [5.0]], [0, 0, 1, 1])
@@ -400,9 +399,6 @@ class PairDistances:
             `threshold`, the distance up to which pairs match, negative if no pair may;
             `false_match_rate` (FMR, FAR) and `true_match_rate` (TAR, 1 - FNMR), the shares of the
             pairs of different classes and of the same class that match.
-
-        Raises:
-            ValueError: if the rate is not in [0, 1].
         """
         _check_rate(rate)
         allowed = np.floor(rate * self.num_negative * (1 + 1e-12))
@@ -416,9 +412,6 @@ class PairDistances:
 
         Args:
             rate: share of the pairs of the same class that match, in [0, 1].
-
-        Raises:
-            ValueError: if the rate is not in [0, 1].
         """
         _check_rate(rate)
         needed = np.ceil(rate * self.num_positive * (1 - 1e-12))

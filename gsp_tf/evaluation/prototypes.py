@@ -34,10 +34,6 @@ def prototype_partition(features: ArrayLike, prototypes: ArrayLike) -> _Prototyp
         float64 of the same shape, to that prototype; and `histograms`, float64 `(B, m)`, the share
         of an image's features per prototype.
 
-    Raises:
-        ValueError: if features or prototypes are not finite, or their shapes do not match.
-        TypeError: if they are not real numbers.
-
     Example:
         >>> partition = prototype_partition([[[0.0], [1.0], [5.0], [9.0]]], [[0.0], [8.0]])
         >>> partition.assignments.tolist(), partition.distances.tolist()
@@ -81,10 +77,6 @@ def average_pooling_error(
 
     Returns:
         float64 `(B,)`.
-
-    Raises:
-        ValueError: if an argument is not finite, or shapes do not match.
-        TypeError: if they are not real numbers.
 
     Example:
         >>> average_pooling_error([[[0.0], [1.0], [5.0], [9.0]]], [[0.0], [8.0]], [[0.5, 0.5]])
@@ -138,7 +130,7 @@ def foreground_share(weights: ArrayLike, masks: ArrayLike) -> np.ndarray:
         float64 `(B,)`, in [0, 1].
 
     Raises:
-        ValueError: if shapes do not match, values are out of range, or weights sum to 0.
+        ValueError: if the weights of an image sum to 0.
 
     Example:
         >>> weights = np.array([[[0.5, 0.0], [0.25, 0.25]]])

@@ -39,9 +39,6 @@ class Reranker:
             principal components of the references.
         dim: for `"whitening"`, the number of components; None takes all.
 
-    Raises:
-        ValueError: if the method is another one, or the embeddings are not finite or not `(N, D)`.
-
     Example:
         >>> search = Reranker([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], "query_expansion")
         >>> search([[0.0, 2.0]])([0], k=2)[0]
@@ -132,9 +129,6 @@ def reranking_metrics(
         For "search" and for the names of the methods, with whitening as `whitening_DIM`, or
         `learned_whitening_DIM` for one that is given: `metrics`, the `RankingMetrics`; `seconds`
         for preparation and search; and `bytes_per_image`, what the search keeps of an image.
-
-    Raises:
-        ValueError: as `ranking_metrics`, or for an unknown method, or transport without tokens.
 
     Example:
         >>> import numpy as np

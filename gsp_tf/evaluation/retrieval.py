@@ -76,10 +76,6 @@ class RankingMetrics:
             at: the values of K.
             query_sources, reference_sources, relation, relation_threshold: as in `ranking_metrics`.
 
-        Raises:
-            ValueError: as `ranking_metrics`, or if the function gives another shape.
-            TypeError: if labels, sources or K are not integers.
-
         Example:
             >>> ranked = np.array([[1, 2], [0, 2], [1, 0]])
             >>> found = RankingMetrics.of(lambda rows, k: (ranked[rows, :k], None), [0, 0, 1])
@@ -121,9 +117,6 @@ class RankingMetrics:
         Args:
             other: metrics of the same queries by another model or ranking.
 
-        Raises:
-            ValueError: if the queries or the metrics are not the same.
-
         Example:
             >>> ours = RankingMetrics({"map_at_r": np.array([0.5, 0.7, 0.9])}, np.arange(3))
             >>> theirs = RankingMetrics({"map_at_r": np.array([0.4, 0.6, 0.8])}, np.arange(3))
@@ -148,9 +141,6 @@ class RankingMetrics:
 
         Returns:
             `RankingMetrics` by group, without groups that have no query with a positive.
-
-        Raises:
-            ValueError: if there is not one group per query.
         """
         groups = self.labels if groups is None else np.asarray(groups)
         if groups.shape != self.labels.shape:
@@ -224,10 +214,6 @@ def ranking_metrics(
 
     Returns:
         `RankingMetrics`.
-
-    Raises:
-        ValueError: as in `retrieval_metrics`, or if sources do not fit.
-        TypeError: if labels, sources or K are not integers.
 
     Example:
         >>> embeddings = [[0.0], [1.0], [1.5], [9.0], [9.5], [4.0]]
@@ -321,9 +307,8 @@ def retrieval_metrics(
         the number left out because no reference is a positive.
 
     Raises:
-        ValueError: if arrays do not fit, K < 1, the metric is unknown, no query has a positive, or
-            all references are of one class, for then every order of them is right.
-        TypeError: if labels or K are not integers.
+        ValueError: if no query has a positive, or all references are of one class, for then every
+            order of them is right.
 
     Example:
         >>> embeddings = [[0.0], [1.0], [1.5], [9.0], [9.5], [4.0]]
@@ -367,10 +352,6 @@ def class_wise_map(
     Returns:
         floats `(classes,)` in [0, 1], in the order of `numpy.unique(query_labels)`. It is NaN for a
         class without a positive among the references, which `numpy.nanmean` leaves out.
-
-    Raises:
-        ValueError: as in `retrieval_metrics`.
-        TypeError: if labels are not integers.
 
     Example:
         >>> embeddings = [[0.0], [1.0], [1.5], [9.0], [9.5], [4.0]]
@@ -435,10 +416,6 @@ def grouped_recall(
     Returns:
         `grouped_recall_at_K` for each K.
 
-    Raises:
-        ValueError: if there are fewer classes than in one group, or an argument is out of range.
-        TypeError: if labels are not integers.
-
     Example:
         >>> rng = np.random.default_rng(0)
         >>> labels = np.arange(800) // 10
@@ -495,10 +472,6 @@ def gallery_metrics(
     Returns:
         `RankingMetrics` by gallery, without galleries in which no query has a positive or all
         references are of one class.
-
-    Raises:
-        ValueError: as `ranking_metrics`, or if there is not one gallery per reference.
-        TypeError: if labels, sources or K are not integers.
 
     Example:
         >>> references, labels = [[0.1], [0.9], [0.4], [1.2]], [0, 1, 1, 0]

@@ -229,8 +229,7 @@ def conformal_threshold(
         The threshold.
 
     Raises:
-        ValueError: if arrays do not fit, or there are too few classes for the coverage.
-        TypeError: if labels are not integers.
+        ValueError: if there are too few classes for the coverage.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -302,9 +301,6 @@ class ThresholdConsistency(NamedTuple):
 
         Returns:
             `Estimate` of `opis`.
-
-        Raises:
-            ValueError: if the number of resamples or the confidence is out of range.
 
         Example:
             >>> rng = np.random.default_rng(0)

@@ -42,9 +42,6 @@ class TokenSets(NamedTuple):
             features: floats `(N, n, D)`.
             weights: non-negative floats `(N, n)`, such as the pooling weights of GSP.
             k: number of features to keep, at most n.
-
-        Raises:
-            ValueError: if shapes do not match, values are not finite or `k` is out of range.
         """
         features, weights = np.asarray(features, np.float32), np.asarray(weights, np.float32)
         if features.ndim != 3 or weights.shape != features.shape[:2]:
@@ -109,9 +106,6 @@ def match_tokens(
         distances float32 `(P,)` in [0, 2], the mean cost of the moved mass, `Σ c_ij π_ij / μ`; and
         plans float32 `(P, k, l)` with sum μ.
 
-    Raises:
-        ValueError: if sets differ in dimensions or numbers of images, or μ or ε is out of range.
-
     Example:
         >>> query = TokenSets.pack([[[1.0, 0.0], [0.0, 1.0]]], [[0.5, 0.5]], k=2)
         >>> other = TokenSets.pack([[[0.0, 1.0], [-1.0, 0.0]]], [[0.5, 0.5]], k=2)
@@ -171,9 +165,6 @@ def rerank_by_transport(
     Returns:
         indices `(Q, K)` and the new distances float32 `(Q, depth)` of the first ones,
         `(1 - weight) T + weight d` with the distance T of `match_tokens`.
-
-    Raises:
-        ValueError: if shapes do not match or an argument is out of range.
 
     Example:
         >>> sets = TokenSets.pack([[[1.0, 0.0]], [[0.0, 1.0]], [[0.9, 0.1]]], np.ones((3, 1)), k=1)

@@ -50,7 +50,7 @@ def verification_metrics(
         each rate `tar_at_far_RATE`, `fnmr_at_fmr_RATE` and `threshold_at_far_RATE`.
 
     Raises:
-        ValueError: if a number is out of range, or pairs are too few for a false match at a rate.
+        ValueError: if pairs are too few for a false match at a rate.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -131,8 +131,7 @@ def open_set_identification(
         negative if no query may be a match.
 
     Raises:
-        ValueError: if arrays do not fit, or queries of known or of other classes are too few.
-        TypeError: if labels are not integers.
+        ValueError: if queries of known or of other classes are too few.
 
     Example:
         >>> references, reference_labels = [[0.0], [5.0]], [0, 1]

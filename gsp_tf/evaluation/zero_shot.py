@@ -38,10 +38,6 @@ def zero_shot_prediction(
         embedding by Euclidean distance and by cosine similarity. `chance` is the accuracy of
         guessing among the classes of the half.
 
-    Raises:
-        ValueError: if arrays do not fit, or there are fewer than two classes.
-        TypeError: if the arrays are not real numbers, or labels are not integers.
-
     Example:
         >>> classes = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]])
         >>> labels = np.arange(40) % 4

@@ -37,9 +37,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             tags, what makes two images belong together, as in `retrieval_metrics`.
 
     Raises:
-        ValueError: if a data set is endless, can be read only once, or has no labels, or another
-            argument is out of range.
-        TypeError: if the labels of a pair of arrays are not integers.
+        ValueError: if a data set is endless or can be read only once.
 
     Example:
         >>> import keras, numpy as np, tensorflow as tf
@@ -143,9 +141,6 @@ class SaveBest(keras.callbacks.Callback):
         path: file to write; ends in ".keras".
         monitor: metric to follow; larger is better.
         baseline: value that must be exceeded.
-
-    Raises:
-        ValueError: if the path ends otherwise.
 
     Example:
         >>> callback = SaveBest("best.keras", monitor="val_map_at_r")

@@ -36,10 +36,6 @@ class ProxyPool:
             `(images, labels)` of exactly these images, in this order.
         seed: seed of the draws.
 
-    Raises:
-        ValueError: if a class has no image.
-        TypeError: if labels are not integers.
-
     Example:
         >>> import tensorflow as tf
         >>> points, labels = np.eye(4, dtype="float32"), np.array([0, 0, 1, 1])
@@ -204,9 +200,6 @@ class ChanceConstrainedTrainer:
             `covering_radius_after`, the distance of the pool's farthest image from ρ* and from the
             new proxies, averaged over classes; `distance_moved` (||θ - θ*||).
 
-    Raises:
-        ValueError: if an argument is out of range, or the learner has no pair loss.
-
     Example:
         >>> import numpy as np, tensorflow as tf
         >>> from gsp_tf.losses import ContrastiveLoss
@@ -284,9 +277,6 @@ class ChanceConstrainedTrainer:
 
         Returns:
             `keras.callbacks.History` of all epochs.
-
-        Raises:
-            ValueError: if no callback adds the monitored metric to the logs.
         """
         with scope_of(self._given):
             self.learner = self._projection_learner(pool.num_classes)

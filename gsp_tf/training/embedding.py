@@ -37,11 +37,6 @@ def embed(
         Embeddings, a float32 array `(N, D)`, and labels, an integer array `(N,)`, or label vectors
         as they came.
 
-    Raises:
-        ValueError: if the data set is empty or endless, has no labels or has sample weights, or the
-            arrays of a batch have different lengths.
-        TypeError: if the labels are not integers.
-
     Example:
         >>> import keras, numpy as np, tensorflow as tf
         >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])

@@ -33,8 +33,7 @@ def add_lora(
         The paths of the adapted layers.
 
     Raises:
-        ValueError: if a pattern is not a regular expression, if it matches no layer that can be
-            adapted, if there is no such layer, or if a number is out of range.
+        ValueError: if a pattern matches no layer that can be adapted, or there is no such layer.
 
     Example:
         >>> import keras

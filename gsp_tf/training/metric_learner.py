@@ -72,9 +72,8 @@ class MetricLearner(DistributedModel, keras.Model):
             them while training; nothing else does.
 
     Raises:
-        ValueError: if a weight is out of range or belongs to no loss, if losses do not match the
-            outputs of the embedder, or if `compile` or `fit` receives another loss or sample
-            weights.
+        ValueError: if losses do not match the outputs of the embedder, or if `compile` or `fit`
+            receives another loss or sample weights.
 
     Example:
         >>> import keras, numpy as np
@@ -208,9 +207,6 @@ class MetricLearner(DistributedModel, keras.Model):
             loss: must be `None`.
             kwargs: further arguments of `keras.Model.compile`, such as `jit_compile`. Weights of
                 losses are arguments of the learner, and `RetrievalEvaluation` is its metric.
-
-        Raises:
-            ValueError: if a loss, weights of losses or metrics are given.
         """
         if loss is not None:
             raise ValueError(

@@ -38,9 +38,9 @@ def with_learning_rate_multipliers(
             earlier ones.
 
     Raises:
-        ValueError: if a factor or a pattern is not accepted, or if the optimizer has been built or
-            leaves its steps to others (`MultiOptimizer`). When the optimizer is built: if a pattern
-            matches no trainable variable.
+        ValueError: if the optimizer has been built or leaves its steps to others
+            (`MultiOptimizer`). When the optimizer is built: if a pattern matches no trainable
+            variable.
 
     Example:
         >>> import keras, numpy as np
@@ -77,9 +77,6 @@ def with_weight_decay_exclusions(
         patterns: regular expressions that `re.search` looks for in the paths of the trainable
             variables. They replace earlier ones.
 
-    Raises:
-        ValueError: as in `with_learning_rate_multipliers`.
-
     Example:
         >>> import keras, numpy as np
         >>> dense = keras.layers.Dense(2, bias_initializer="ones")
@@ -109,9 +106,6 @@ def layer_wise_multipliers(model: keras.Model, lowest: float) -> dict[str, float
 
     Returns:
         dict from patterns to factors for `with_learning_rate_multipliers`.
-
-    Raises:
-        ValueError: if `lowest` is out of range.
 
     Example:
         >>> import keras

@@ -1,5 +1,6 @@
 """Checks of embeddings and labels."""
 
+import operator
 import sys
 import warnings
 
@@ -111,6 +112,13 @@ def checked_label_vectors(
             f"{name} must be finite and lie in {low} to {high}; received {array[~is_met][0]}."
         )
     return array if callable(relation) and array.dtype.kind in "iu" else array.astype(np.float32)
+
+
+def checked_count(name: str, count: int, most: int, of: str = "") -> int:
+    """The count as an `int`; raises a `ValueError` unless it is between 1 and the most `of` it."""
+    if not 1 <= operator.index(count) <= most:
+        raise ValueError(f"{name} must be between 1 and {most}{of}; received {count}.")
+    return operator.index(count)
 
 
 def blocks(count: int, size: int) -> list[slice]:

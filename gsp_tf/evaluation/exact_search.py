@@ -1,13 +1,11 @@
 """Exact nearest-neighbour search."""
 
-import operator
-
 import faiss
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation._positives import Nearest
-from gsp_tf.evaluation._vectors import blocks, checked_embeddings
+from gsp_tf.evaluation._vectors import blocks, checked_count, checked_embeddings
 from gsp_tf.evaluation.search_space import Metric, PointSpace, flat_search
 
 _BLOCK_ROWS = 1 << 13
@@ -61,9 +59,7 @@ class ExactSearch:
                 f"queries and references must have the same dimension; "
                 f"received {queries.shape[1]} and {self.dim}."
             )
-        k, available = operator.index(k), self.size - (exclude is not None)
-        if not 1 <= k <= available:
-            raise ValueError(f"k must be between 1 and {available}; received {k}.")
+        k = checked_count("k", k, self.size - (exclude is not None))
         found = k + (exclude is not None)
         parts = [
             flat_search(self._index, self._space.vectors(queries[rows]), found)

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsp_tf.evaluation._vectors import blocks, checked_embeddings, checked_labels, unit_vectors
+from gsp_tf.evaluation._vectors import (
+    blocks,
+    checked_count,
+    checked_embeddings,
+    checked_labels,
+    unit_vectors,
+)
 from gsp_tf.evaluation.exact_search import ExactSearch
 
 _BLOCK = 1 << 12
@@ -43,10 +49,8 @@ def expand_queries(
     among_themselves = references is None
     queries = _units(queries, "queries")
     references = queries if among_themselves else _units(references, "references")
-    search, n = ExactSearch(references, "cosine"), operator.index(neighbours)
-    available = search.size - among_themselves
-    if not 1 <= n <= available:
-        raise ValueError(f"neighbours must be between 1 and {available}; received {n}.")
+    search = ExactSearch(references, "cosine")
+    n = checked_count("neighbours", neighbours, search.size - among_themselves)
     expanded = np.empty_like(queries)
     for block in blocks(len(queries), _BLOCK):
         exclude = np.arange(len(queries))[block] if among_themselves else None
@@ -138,16 +142,12 @@ class PCAWhitening:
             float32 `(n, dim)`, of length 1.
         """
         embeddings = checked_embeddings(embeddings, "embeddings")
-        dim = self.dim if dim is None else operator.index(dim)
         if embeddings.shape[1] != len(self._mean):
             raise ValueError(
                 f"embeddings must have dimension {len(self._mean)}; received {embeddings.shape[1]}."
             )
-        if not 1 <= dim <= self.dim:
-            raise ValueError(
-                f"dim must be between 1 and {self.dim}, the components with variance; received "
-                f"{dim}."
-            )
+        dim = self.dim if dim is None else dim
+        dim = checked_count("dim", dim, self.dim, ", the components with variance")
         projection = self._projection[:, :dim]
         projected = np.empty((len(embeddings), dim), np.float32)
         for rows in blocks(len(embeddings), _BLOCK):

@@ -1,6 +1,5 @@
 """Density, spread, spectrum and covering radius of embeddings."""
 
-import operator
 from itertools import combinations
 
 import numpy as np
@@ -8,7 +7,12 @@ from keras import ops
 from numpy.typing import ArrayLike
 
 from gsp_tf._arguments import check_choice
-from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, unit_vectors
+from gsp_tf.evaluation._vectors import (
+    checked_count,
+    checked_embeddings,
+    checked_labels,
+    unit_vectors,
+)
 from gsp_tf.evaluation.search_space import Metric
 from gsp_tf.ops import greedy_k_center
 
@@ -47,9 +51,6 @@ def embedding_density(
     Example:
         >>> embedding_density([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [-4.0, 0.0]], [0, 0, 1, 1])
         {'intra': 0.707, 'inter': 1.581, 'ratio': 0.447}
-        >>> embeddings = [[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [-4.0, 0.0]]
-        >>> embedding_density(embeddings, [0, 0, 1, 1], distance="cosine")
-        {'intra': 0.5, 'inter': 1.707, 'ratio': 0.293}
     """
     check_choice("distance", distance, Metric)
     embeddings = checked_embeddings(embeddings, "embeddings")
@@ -203,7 +204,7 @@ def embedding_spread(embeddings: ArrayLike, labels: ArrayLike) -> dict[str, floa
 
     embeddings = checked_embeddings(embeddings, "embeddings")
     labels = checked_labels(labels, len(embeddings), "labels")
-    unit = unit_vectors(embeddings).astype(np.float64)
+    unit = unit_vectors(embeddings)
     first, second = np.triu_indices(len(unit), 1)
     cosines = (unit @ unit.T)[first, second]
     squared = pdist(unit, "sqeuclidean")
@@ -242,12 +243,7 @@ def covering_radius_curve(points: ArrayLike, num_centers: int) -> np.ndarray:
         array([9., 4., 1., 0.])
     """
     points = checked_embeddings(points, "points").astype(np.float64)
-    num_centers = operator.index(num_centers)
-    if not 1 <= num_centers <= len(points):
-        raise ValueError(
-            f"num_centers must be between 1 and {len(points)}, the number of points; "
-            f"received {num_centers}."
-        )
+    num_centers = checked_count("num_centers", num_centers, len(points), ", the number of points")
     centers = ops.convert_to_numpy(greedy_k_center(points, points[:0], num_centers))
     distances = np.full(len(points), np.inf)
     radii = np.empty(num_centers)

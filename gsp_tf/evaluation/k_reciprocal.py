@@ -8,7 +8,7 @@ from scipy import sparse
 
 from gsp_tf._arguments import check_share
 from gsp_tf._console import show_progress
-from gsp_tf.evaluation._vectors import blocks, checked_embeddings, distinct_rows
+from gsp_tf.evaluation._vectors import blocks, checked_count, checked_embeddings, distinct_rows
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.search_space import correct_squares
 
@@ -108,9 +108,7 @@ class KReciprocalSearch:
         Returns:
             indices `(q, k)` int64 into the references, and distances `(q, k)` float32 in [0, 1].
         """
-        rows, k = np.asarray(rows, np.int64), operator.index(k)
-        if not 1 <= k <= self.size:
-            raise ValueError(f"k must be between 1 and {self.size}; received {k}.")
+        rows, k = np.asarray(rows, np.int64), checked_count("k", k, self.size)
         if len(rows) and not 0 <= rows.min() <= rows.max() < self._count:
             raise ValueError(f"rows must be between 0 and {self._count - 1}.")
         indices = np.empty((len(rows), k), np.int64)

@@ -1,13 +1,12 @@
 """Labels that disagree with those of the nearest embeddings."""
 
-import operator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf.evaluation._cells import Cells
-from gsp_tf.evaluation._vectors import blocks, checked_embeddings, checked_labels
+from gsp_tf.evaluation._vectors import blocks, checked_count, checked_embeddings, checked_labels
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.search_space import Metric
 
@@ -73,12 +72,7 @@ def label_votes(
     classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if len(classes) < 2:
         raise ValueError(f"Labels of two classes or more are needed; received {len(classes)}.")
-    k = operator.index(k)
-    if not 1 <= k <= len(embeddings) - 2:
-        raise ValueError(
-            f"k must be between 1 and {len(embeddings) - 2}, the number of embeddings less 2; "
-            f"received {k}."
-        )
+    k = checked_count("k", k, len(embeddings) - 2, ", the number of embeddings less 2")
     parts = [
         _votes(numbers[rows], numbers[neighbours], distances)
         for rows, (neighbours, distances) in _neighbours(embeddings, k + 1, metric)

@@ -1,6 +1,5 @@
 """Re-ranking by the partial transport between the local features of two images."""
 
-import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from gsp_tf._arguments import check_share, check_sizes
 from gsp_tf._console import show_progress
-from gsp_tf.evaluation._vectors import blocks, unit_vectors
+from gsp_tf.evaluation._vectors import blocks, checked_count, unit_vectors
 
 _BLOCK_PAIRS = 2048
 _LARGEST = 127, 255  # of a component and of a weight
@@ -51,11 +50,7 @@ class TokenSets(NamedTuple):
             )
         if not (np.isfinite(features).all() and np.isfinite(weights).all() and weights.min() >= 0):
             raise ValueError("features and weights must be finite, and weights not negative.")
-        if not 1 <= operator.index(k) <= features.shape[1]:
-            raise ValueError(
-                f"k must be between 1 and {features.shape[1]}, the local features of an image; "
-                f"received {k}."
-            )
+        k = checked_count("k", k, features.shape[1], ", the local features of an image")
         places = np.argsort(-weights, axis=1, kind="stable")[:, :k]
         kept = np.take_along_axis(features, places[..., None], axis=1)
         kept_weights = np.take_along_axis(weights, places, axis=1)

@@ -20,9 +20,8 @@ class Positives:
     """The references with the label of each query, without those that a query ignores."""
 
     # `labels` are the classes of the queries, `counts` the numbers of their positives. A query
-    # ignores the references with its label and its source, and its own image, which is the
-    # reference `own` (-1 if it is none). Without reference labels the queries search each other,
-    # and rankings leave out the query itself.
+    # ignores the references with its label and its source. Without reference labels the queries
+    # search each other, and rankings leave out the query itself.
 
     def __init__(
         self,
@@ -30,7 +29,6 @@ class Positives:
         reference_labels: ArrayLike | None = None,
         query_sources: ArrayLike | None = None,
         reference_sources: ArrayLike | None = None,
-        own: np.ndarray | None = None,
     ):
         self.labels = checked_labels(query_labels, np.size(query_labels), "query_labels")
         among_themselves = reference_labels is None
@@ -44,9 +42,8 @@ class Positives:
         size = np.size(reference_labels)
         self._of_references = checked_labels(reference_labels, size, "reference_labels")
         self._available = size - among_themselves
-        self._own = own
         self.counts = _count(self.labels, self._of_references) - among_themselves
-        self._ignored = np.zeros_like(self.counts) if own is None else (own >= 0).astype(int)
+        self._ignored = np.zeros_like(self.counts)
         if (query_sources is None) != (reference_sources is None):
             raise ValueError("query_sources and reference_sources go together; received only one.")
         self._sources = None
@@ -86,14 +83,10 @@ class Positives:
     def _are_positive(self, rows, indices):
         """Whether results are positives, with ignored ones moved to the end."""
         hits = self._of_references[indices] == self.labels[rows, None]
-        ignored = None
-        if self._sources is not None:
-            sources, of_references = self._sources
-            ignored = hits & (of_references[indices] == sources[rows, None])
-        elif self._own is not None:
-            ignored = indices == self._own[rows, None]
-        if ignored is None:
+        if self._sources is None:
             return hits
+        sources, of_references = self._sources
+        ignored = hits & (of_references[indices] == sources[rows, None])
         order = np.argsort(ignored, axis=1, kind="stable")
         return np.take_along_axis(hits & ~ignored, order, axis=1)
 

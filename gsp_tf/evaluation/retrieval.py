@@ -409,8 +409,7 @@ def grouped_recall(
             are left out.
         recall_at: the values of K.
         metric: the distance.
-        num_resamples: number of samples of the groups with replacement.
-        confidence: share of the resampled means in the interval.
+        num_resamples, confidence: as in `RankingMetrics.means`.
         seed: seed of the groups and of the samples.
 
     Returns:
@@ -483,9 +482,11 @@ def gallery_metrics(
     queries, query_labels, references, reference_labels = checked_images(
         queries, query_labels, references, reference_labels
     )
-    is_own = references is None
-    if is_own:
-        references, reference_labels, reference_sources = queries, query_labels, query_sources
+    if references is None:
+        references, reference_labels = queries, query_labels
+        if query_sources is None:
+            query_sources = np.arange(len(queries))  # a query ignores itself alone
+        reference_sources = query_sources
     galleries = np.asarray(galleries)
     if galleries.shape != (len(references),):
         raise ValueError(
@@ -498,14 +499,9 @@ def gallery_metrics(
     names, numbers = np.unique(galleries, return_inverse=True)
     for number, gallery in enumerate(names.tolist()):
         rows = np.flatnonzero(numbers == number)
-        own = None
-        if is_own:
-            own = np.full(len(queries), -1)
-            own[rows] = np.arange(len(rows))
         sources = None if reference_sources is None else reference_sources[rows]
-        labels = query_labels, reference_labels[rows], query_sources, sources
         try:
-            positives = Positives(*labels, own)
+            positives = Positives(query_labels, reference_labels[rows], query_sources, sources)
         except ValueError as error:
             refused = error
             continue

@@ -61,12 +61,7 @@ def verification_metrics(
         0.55 [0.2831, 0.7975]
     """
     check_resampling(num_resamples, confidence)
-    for rate in false_match_rates:
-        if not 0 < rate <= 1 or rate * pairs.num_negative < 1:
-            raise ValueError(
-                f"false_match_rates must be at most 1, and at least 1/{pairs.num_negative} with "
-                f"{pairs.num_negative:,} pairs of different classes; received {rate:g}."
-            )
+    _check_rates("false_match_rates", false_match_rates, pairs.num_negative, "pairs of different")
     points = [pairs.at_false_match_rate(rate) for rate in false_match_rates]
     distances, positives, negatives = pairs.resampled_curves(
         num_resamples, seed, [point.threshold for point in points]
@@ -154,12 +149,7 @@ def open_set_identification(
             "Queries of classes that are among the references and of other classes are needed; "
             f"received {len(queries) - num_unknown} and {num_unknown}."
         )
-    for rate in false_alarm_rates:
-        if not 0 < rate <= 1 or rate * num_unknown < 1:
-            raise ValueError(
-                f"false_alarm_rates must be at most 1, and at least 1/{num_unknown} with "
-                f"{num_unknown} queries of other classes; received {rate:g}."
-            )
+    _check_rates("false_alarm_rates", false_alarm_rates, num_unknown, "queries of other")
     nearest, distances = (found[:, 0] for found in search(queries, 1))
     order = np.argsort(distances, kind="stable")
     is_right = (is_known & (reference_labels[nearest] == query_labels))[order]
@@ -179,6 +169,16 @@ def open_set_identification(
         name: estimate(value, found, confidence, fewest)
         for name, value, found in zip(names, values, resampled.T, strict=True)
     }
+
+
+def _check_rates(name, rates, count, of):
+    """Raises `ValueError` for a rate above 1, or too small for a single one of the count."""
+    for rate in rates:
+        if not 0 < rate <= 1 or rate * count < 1:
+            raise ValueError(
+                f"{name} must be at most 1, and at least 1/{count} with {count:,} {of} classes; "
+                f"received {rate:g}."
+            )
 
 
 def _rates(distances, is_last, is_known, is_right, classes, copies, false_alarm_rates):

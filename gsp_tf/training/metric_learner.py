@@ -84,19 +84,6 @@ class MetricLearner(DistributedModel, keras.Model):
         >>> history = learner.fit(np.ones((8, 4)), np.arange(8) % 2, verbose=0)
         >>> sorted(history.history)
         ['embedding_loss', 'loss']
-
-        Two outputs, each with a loss:
-
-        >>> images = keras.Input((4,))
-        >>> outputs = [keras.layers.Dense(dim)(images) for dim in (2, 3)]
-        >>> losses = {"small": ContrastiveLoss(), "large": ContrastiveLoss()}
-        >>> learner = MetricLearner(
-        ...     keras.Model(images, outputs), losses, loss_weights={"large": 0.1}
-        ... )
-        >>> learner.compile(optimizer="adam")
-        >>> history = learner.fit(np.ones((8, 4)), np.arange(8) % 2, verbose=0)
-        >>> sorted(history.history)
-        ['large_loss', 'loss', 'small_loss']
     """
 
     def __init__(

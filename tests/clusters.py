@@ -3,20 +3,24 @@
 import numpy as np
 
 
-def clusters(count, seed=0, dim=8):
-    """Embeddings of length 1 around ten centres, and their labels."""
+def clusters(count, seed=0, dim=8, num_classes=10):
+    """Embeddings of length 1 around the first of ten centres, and their labels."""
     rng = np.random.default_rng(seed)
-    labels = rng.integers(10, size=count)
+    labels = rng.integers(num_classes, size=count)
     centres = np.random.default_rng(9).normal(size=(10, dim))
     embeddings = centres[labels] + 0.8 * rng.normal(size=(count, dim))
     return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True), labels
 
 
 def around_centres(num_classes, size=8, dim=6, spread=0.5, seed=0):
-    """Embeddings around the centre of each of the classes, all of one size, and their labels."""
+    """Embeddings around the centre of each of the classes, all of one size, and their labels.
+
+    The spread is one number, or one for each class.
+    """
     rng = np.random.default_rng(seed)
     labels = np.arange(num_classes * size) // size
     centres = rng.normal(size=(num_classes, dim))
+    spread = np.broadcast_to(spread, num_classes)[labels, None]
     return centres[labels] + spread * rng.normal(size=(len(labels), dim)), labels
 
 

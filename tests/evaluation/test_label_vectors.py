@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from ranked import metrics_of
 from sklearn.metrics import ndcg_score
 
 from gsp_tf.evaluation import RankingMetrics, ranking_metrics, retrieval_metrics
@@ -39,23 +40,13 @@ def test_equals_the_definitions(relation, threshold, among_themselves, monkeypat
     order = np.argsort(distances, axis=1)[:, : len(y) - among_themselves]
     expected = {}
     for row, ranks in enumerate(order):
-        found, number = gains[row, ranks], np.count_nonzero(gains[row])
-        if not number:
-            continue
-        hits = found > 0
-        precisions = np.cumsum(hits) / np.arange(1, len(hits) + 1)
-        values = {
-            "precision_at_1": hits[0],
-            "precision_at_5": hits[:5].mean(),
-            "r_precision": hits[:number].mean(),
-            "map_at_r": (precisions * hits)[:number].sum() / number,
-            "map_at_5": (precisions * hits)[:5].sum() / min(5, number),
-            "recall_at_5": hits[:5].any(),
-            "ndcg_at_5": ndcg_score([found], [-np.arange(len(found))], k=5),
-            "ndcg_at_100": ndcg_score([found], [-np.arange(len(found))]),
-        }
-        for name, value in values.items():
-            expected.setdefault(name, {})[row] = value
+        found = gains[row, ranks]
+        if found.any():
+            values = metrics_of(found, (1, 5, 100))
+            for k in (5, 100):
+                values[f"ndcg_at_{k}"] = ndcg_score([found], [-np.arange(len(found))], k=k)
+            for name, value in values.items():
+                expected.setdefault(name, {})[row] = value
     arguments = {"relation": relation, "relation_threshold": threshold}
     metrics = ranking_metrics(x, tags, *others, at=(1, 5, 100), **arguments)
     assert 20 < metrics.num_queries < 40

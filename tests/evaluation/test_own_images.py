@@ -17,42 +17,23 @@ from gsp_tf.evaluation import (
 X, LABELS = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 4
 
 
-def with_folds(x, labels, references, reference_labels):
-    ensemble_metrics([[x]], labels, [[references]], reference_labels)
+MEASURES = [
+    lambda x, y, *others: retrieval_metrics(x, y, *others),
+    lambda x, y, *others: class_wise_map(x, y, *others),
+    lambda x, y, *others: ranking_metrics(x, y, *others),
+    lambda x, y, *others: reranking_metrics(x, y, *others),
+    lambda x, y, references, labels: ensemble_metrics([[x]], y, [[references]], labels),
+    lambda x, y, *others: gallery_metrics(x, y, ["one"] * len(x), *others),
+    lambda x, y, *others: open_set_identification(x, y + (y == 3), *others, [0.5]),
+]
 
 
-def with_galleries(x, labels, references, reference_labels):
-    gallery_metrics(x, labels, ["one"] * len(references), references, reference_labels)
-
-
-def with_impostors(x, labels, references, reference_labels):
-    open_set_identification(x, labels + (labels == 3), references, reference_labels, [0.5])
-
-
-CALLED = {
-    with_folds: "ensemble_metrics(",
-    with_galleries: "gallery_metrics(",
-    with_impostors: "open_set_identification(",
-}
-
-
-@pytest.mark.parametrize(
-    "measure",
-    [
-        retrieval_metrics,
-        class_wise_map,
-        ranking_metrics,
-        reranking_metrics,
-        with_folds,
-        with_galleries,
-        with_impostors,
-    ],
-)
+@pytest.mark.parametrize("measure", MEASURES)
 def test_references_that_are_the_queries_are_warned_of(measure):
     with pytest.warns(UserWarning, match="Each of the 40 queries finds itself") as found:
         measure(X, LABELS, X, LABELS)
     [line] = (linecache.getline(warning.filename, warning.lineno) for warning in found)
-    assert CALLED.get(measure, "measure(X") in line  # the line of the user
+    assert line.strip().startswith("lambda")  # the line of the user
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         measure(X, LABELS, X + 1e-3, LABELS)

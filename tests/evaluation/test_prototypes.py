@@ -1,10 +1,13 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from gsp_tf.evaluation import (
     average_pooling_error,
+    foreground_share,
     prototype_partition,
     prototypes,
 )
@@ -67,3 +70,18 @@ def test_error_of_given_weights():
         for image, ps in zip(FEATURES.astype(float), weights, strict=True)
     ]
     np.testing.assert_allclose(average_pooling_error(FEATURES, PROTOTYPES, weights), expected)
+
+
+@settings(max_examples=25)
+@given(
+    places=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    pixels=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+)
+def test_resizes_by_area_as_pillow_does(places, pixels):
+    rng = np.random.default_rng(0)
+    weights, masks = rng.uniform(size=(2, *places)), rng.integers(0, 2, (2, *pixels))
+    for of, mask, found in zip(weights, masks, foreground_share(weights, masks), strict=True):
+        # Enlarged to a common multiple first: there a box filter is exact.
+        fine = mask.repeat(places[0], axis=0).repeat(places[1], axis=1).astype(np.float32)
+        areas = np.asarray(Image.fromarray(fine).resize(places[::-1], Image.Resampling.BOX))
+        assert found == pytest.approx((of * areas).sum() / of.sum(), abs=1e-6)

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from clusters import clusters
+from ranked import metrics_of
 
 from gsp_tf.evaluation import (
     RankingMetrics,
@@ -10,53 +12,27 @@ from gsp_tf.evaluation import (
 )
 
 
-def samples(seed=0, count=80, num_classes=9, dim=5):
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, num_classes, count)
-    centres = rng.normal(size=(num_classes, dim))
-    return centres[labels] + rng.normal(size=(count, dim)), labels
-
-
-def ranked(embeddings, labels, row, ignored):
-    """Whether each reference is a positive, in order of distance, without those ignored."""
-    distances = np.linalg.norm(embeddings - embeddings[row], axis=1)
-    return np.array([labels[i] == labels[row] for i in np.argsort(distances) if i not in ignored])
-
-
 @pytest.mark.parametrize("with_sources", [False, True])
 def test_equals_the_definitions_of_sentence_transformers(with_sources):
-    embeddings, labels = samples()
+    embeddings, labels = clusters(80)
     sources = np.random.default_rng(1).integers(0, 3, len(labels))
     given = {"query_sources": sources} if with_sources else {}
     found = ranking_metrics(embeddings, labels, at=(1, 3, 20), **given)
     for row in range(len(labels)):
         same = labels == labels[row]
         ignored = set(np.flatnonzero(same & (sources == sources[row]))) if with_sources else {row}
-        hits = ranked(embeddings, labels, row, ignored)
-        count = hits.sum()
-        if not count:
-            assert all(np.isnan(values[row]) for values in found.values.values())
-            continue
-        for k in (1, 3, 20):
-            top = hits[:k]
-            precisions = np.cumsum(top) / np.arange(1, len(top) + 1)
-            gains = 1 / np.log2(np.arange(2, k + 2))
-            rank = 1 + hits.argmax()
-            expected = {
-                "precision": top.sum() / k,
-                "map": (precisions * top).sum() / min(k, count),
-                "mrr": 1 / rank if rank <= k else 0,
-                "ndcg": (top * gains[: len(top)]).sum() / gains[:count].sum(),
-                "recall": float(top.any()),
-            }
-            for name, value in expected.items():
-                assert found.values[f"{name}_at_{k}"][row] == pytest.approx(value, abs=1e-12)
-        assert found.values["r_precision"][row] == pytest.approx(hits[:count].mean())
+        distances = np.linalg.norm(embeddings - embeddings[row], axis=1)
+        hits = np.array([same[i] for i in np.argsort(distances) if i not in ignored])
+        of_row = {name: values[row] for name, values in found.values.items()}
+        if hits.any():
+            assert of_row == pytest.approx(metrics_of(hits, (1, 3, 20)), abs=1e-12)
+        else:
+            assert np.isnan(list(of_row.values())).all()
 
 
 def test_means_are_those_of_retrieval_metrics():
-    queries, query_labels = samples(2)
-    references, reference_labels = samples(3, num_classes=7)
+    queries, query_labels = clusters(80, seed=2)
+    references, reference_labels = clusters(80, seed=3, num_classes=7)
     arrays = queries, query_labels, references, reference_labels
     expected = retrieval_metrics(*arrays, recall_at=(1, 4))
     found = ranking_metrics(*arrays, at=(1, 4))
@@ -76,7 +52,7 @@ def test_sources_of_queries_and_references():
 
 
 def test_tables_by_class_and_by_group():
-    embeddings, labels = samples(4)
+    embeddings, labels = clusters(80, seed=4)
     found = ranking_metrics(embeddings, labels, at=(1,))
     values = found.values["map_at_r"]
     by_class = found.by()
@@ -94,7 +70,7 @@ def test_tables_by_class_and_by_group():
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_class_means_weigh_every_class_the_same(metric):
-    (queries, labels), references = samples(2), samples(3, num_classes=7)
+    (queries, labels), references = clusters(80, seed=2), clusters(80, seed=3, num_classes=7)
     arrays = queries, labels, *references
     by_class = ranking_metrics(*arrays, at=(1,), metric=metric).class_means()
     expected = class_wise_map(*arrays, metric)
@@ -108,7 +84,7 @@ def test_class_means_weigh_every_class_the_same(metric):
 
 
 def test_any_ranking_has_the_same_metrics():
-    embeddings, labels = samples(5)
+    embeddings, labels = clusters(80, seed=5)
     sources = np.random.default_rng(1).integers(0, 3, len(labels))
     distances = np.linalg.norm(embeddings[:, None] - embeddings, axis=-1)
     ranked = np.argsort(distances + np.diag([np.inf] * len(labels)), axis=1)
@@ -137,7 +113,10 @@ def assert_same(found, expected):
 
 @pytest.mark.parametrize("with_sources", [False, True])
 def test_each_gallery_has_the_metrics_of_a_search_in_it_alone(with_sources):
-    (queries, labels), (references, theirs) = samples(0, 20, 6), samples(1, 60, 6)
+    (queries, labels), (references, theirs) = (
+        clusters(20, num_classes=6),
+        clusters(60, seed=1, num_classes=6),
+    )
     shops = np.array(["left", "right"])[np.arange(60) % 2]
     theirs[shops == "left"] %= 4  # two classes are in one gallery alone
     sources = np.arange(20) % 3, np.arange(60) % 3
@@ -159,7 +138,7 @@ def test_each_gallery_has_the_metrics_of_a_search_in_it_alone(with_sources):
 
 @pytest.mark.parametrize("with_sources", [False, True])
 def test_images_ignore_themselves_in_their_own_gallery(with_sources):
-    embeddings, labels = samples(2, 40, 4)
+    embeddings, labels = clusters(40, seed=2, num_classes=4)
     years = np.arange(40) % 3
     cameras = np.random.default_rng(3).integers(0, 4, 40)
     given = {"query_sources": cameras} if with_sources else {}
@@ -179,8 +158,8 @@ def test_images_ignore_themselves_in_their_own_gallery(with_sources):
 
 @pytest.mark.parametrize("names", [["left", "right"], [7.5, np.nan]])
 def test_names_of_any_type_are_those_of_the_galleries(names):
-    queries, labels = samples(0, 20, 6)
-    references, theirs = samples(1, 60, 6)
+    queries, labels = clusters(20, num_classes=6)
+    references, theirs = clusters(60, seed=1, num_classes=6)
     number = np.arange(60) % 2
     found = gallery_metrics(
         queries,
@@ -196,7 +175,7 @@ def test_names_of_any_type_are_those_of_the_galleries(names):
 
 
 def test_galleries_without_positives_are_left_out():
-    queries, labels = samples(0, 10, 6)
+    queries, labels = clusters(10, num_classes=6)
     galleries = [7, 7, 8, 8, 9, 9]  # 8 has no positive, and 9 no other class
     theirs = [labels[0], 99, 98, 99, labels[0], labels[0]]
     assert list(gallery_metrics(queries, labels, galleries, queries[:6], theirs)) == [7]

@@ -6,6 +6,7 @@ import pytest
 from clusters import around_centres
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ranked import metrics_of
 
 from gsp_tf.evaluation import _positives, grouped_recall, retrieval_metrics
 
@@ -14,7 +15,7 @@ ORACLES = Path(__file__).parents[1] / "oracles"
 
 def brute_force(queries, query_labels, references, reference_labels, recall_at, metric, own):
     """The definitions, one query at a time, in float64."""
-    sums, used = dict.fromkeys(["p", "r", "m", *recall_at], 0.0), 0
+    found = []
     for row, (query, label) in enumerate(zip(queries, query_labels, strict=True)):
         if metric == "euclidean":
             distances = np.linalg.norm(references - query, axis=1)
@@ -23,20 +24,11 @@ def brute_force(queries, query_labels, references, reference_labels, recall_at, 
             distances = 1 - references @ query / norms
         order = [i for i in np.argsort(distances) if not (own and i == row)]
         hits = np.array([reference_labels[i] == label for i in order])
-        positives = hits.sum()
-        if not positives:
-            continue
-        used += 1
-        sums["p"] += hits[0]
-        sums["r"] += hits[:positives].mean()
-        sums["m"] += (
-            sum(hits[:i].mean() for i in range(1, positives + 1) if hits[i - 1]) / positives
-        )
-        for depth in recall_at:
-            sums[depth] += hits[:depth].any()
-    names = {"p": "precision_at_1", "r": "r_precision", "m": "map_at_r"}
-    means = {names.get(name, f"recall_at_{name}"): total / used for name, total in sums.items()}
-    return means | {"num_queries": used, "num_skipped": len(queries) - used}
+        if hits.any():
+            found.append(metrics_of(hits, recall_at))
+    names = ["precision_at_1", "r_precision", "map_at_r", *(f"recall_at_{k}" for k in recall_at)]
+    means = {name: np.mean([of[name] for of in found]) for name in names}
+    return means | {"num_queries": len(found), "num_skipped": len(queries) - len(found)}
 
 
 @pytest.mark.parametrize("case", ["m0", "m1"])

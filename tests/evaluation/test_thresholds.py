@@ -71,13 +71,6 @@ def test_names_the_classes_over_the_rate():
     assert (found.class_rates[found.is_over] > 0.01).all() and found.is_over.sum() < 12
 
 
-def around_random_centres(rng, count, size=4):
-    """Embeddings of classes of different spreads around random centres, and labels."""
-    labels = np.arange(count * size) // size
-    spread = rng.uniform(0.1, 1.0, count)[labels, None]
-    return rng.normal(size=(count, 5))[labels] + spread * rng.normal(size=(len(labels), 5)), labels
-
-
 def test_a_conformal_threshold_is_the_order_statistic_of_one_image_of_each_class():
     embeddings, labels = [[0.0], [1.0], [5.0], [8.0], [20.0], [30.0], [99.0]], [0, 0, 1, 1, 2, 2, 3]
     for coverage, expected in ((0.25, 1.0), (0.5, 3.0), (0.75, 10.0)):
@@ -90,7 +83,7 @@ def test_conformal_sets_hold_the_class_of_a_new_query_as_often_as_they_say():
     rng = np.random.default_rng(0)
     held = []
     for _ in range(300):
-        embeddings, labels = around_random_centres(rng, 31)
+        embeddings, labels = around_centres(31, 4, 5, rng.uniform(0.1, 1.0, 31), rng)
         known = labels < 30
         threshold = conformal_threshold(embeddings[known], labels[known], 0.8)
         query, *others = embeddings[~known]
@@ -98,16 +91,9 @@ def test_conformal_sets_hold_the_class_of_a_new_query_as_often_as_they_say():
     assert 0.74 < np.mean(held) < 0.88  # the coverage lies between 0.8 and 0.8 + 1 / 31
 
 
-def classes_of(spreads, seed=0, size=12, dim=8):
-    rng = np.random.default_rng(seed)
-    labels = np.arange(len(spreads) * size) // size
-    noise = rng.normal(size=(len(labels), dim)) * np.asarray(spreads)[labels, None]
-    return rng.normal(size=(len(spreads), dim))[labels] + noise, labels
-
-
 @pytest.mark.parametrize("weight", [1.0, 2.0])
 def test_opis_equals_its_definition(weight):
-    embeddings, labels = classes_of([0.3, 0.5, 0.9, 0.4, 1.2])
+    embeddings, labels = around_centres(5, 12, 8, [0.3, 0.5, 0.9, 0.4, 1.2])
     embeddings = np.vstack([embeddings, embeddings[:1] + 1])  # a class of one image
     labels = np.append(labels, 9)
     found = opis(PairDistances(embeddings, labels), (0.01, 0.2), weight, num_thresholds=2001)
@@ -134,7 +120,8 @@ def test_opis_equals_its_definition(weight):
 
 
 def test_an_interval_of_opis_is_that_of_resampled_classes():
-    found = opis(PairDistances(*classes_of([0.2, 0.3, 0.4, 0.5, 0.7, 0.9])), num_thresholds=31)
+    pairs = PairDistances(*around_centres(6, 12, 8, [0.2, 0.3, 0.4, 0.5, 0.7, 0.9]))
+    found = opis(pairs, num_thresholds=31)
     scores = []
     for copies in np.random.default_rng(3).multinomial(6, np.full(6, 1 / 6), 40):
         drawn = np.repeat(found.utilities, copies, axis=0)
@@ -144,7 +131,7 @@ def test_an_interval_of_opis_is_that_of_resampled_classes():
     expected = np.quantile(scores, [0.05, 0.95])
     estimate = found.estimate(40, 0.9, seed=3)
     assert estimate.value == found.opis and estimate[1:] == pytest.approx(expected)
-    few = opis(PairDistances(*classes_of([0.2, 0.3, 0.4, 0.5]))).estimate()
+    few = opis(PairDistances(*around_centres(4, 12, 8, [0.2, 0.3, 0.4, 0.5]))).estimate()
     assert np.isfinite(few.value) and np.isnan(few[1:]).all()
     of_one = opis(PairDistances([[0.0], [1.0], [3.0], [4.5]], [0, 0, 1, 2]), (0.2, 1.0))
     with np.errstate(all="raise"):

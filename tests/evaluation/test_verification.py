@@ -3,6 +3,7 @@ import sys
 
 import numpy as np
 import pytest
+from clusters import around_centres
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
@@ -11,6 +12,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 from gsp_tf.evaluation import (
     PairDistances,
     classes_for_interval,
+    open_set_identification,
     pair_distances,
     verification_metrics,
 )
@@ -257,11 +259,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     rng = np.random.default_rng(0)
 
     def sample(num_classes):
-        labels = np.arange(num_classes * 6) // 6
         # Classes differ in how tight they are, so that pairs of one class depend on each other.
-        spread = rng.uniform(0.2, 1.2, num_classes)[labels, None]
-        centres = rng.normal(size=(num_classes, 4))
-        return PairDistances(centres[labels] + spread * rng.normal(size=(len(labels), 4)), labels)
+        spread = rng.uniform(0.2, 1.2, num_classes)
+        return PairDistances(*around_centres(num_classes, 6, 4, spread, rng))
 
     truth = sample(400).at_false_match_rate(0.05).true_match_rate
     found = [verification_metrics(sample(24), [0.05], num_resamples=100) for _ in range(25)]
@@ -299,6 +299,45 @@ def test_too_few_classes_have_no_interval(num_classes, confidence):
     drawn = rng.integers(0, num_classes, (100_000, num_classes))
     is_one_pair = (drawn < 2).all(axis=1) & (np.ptp(drawn, axis=1) > 0)
     assert is_one_pair.mean() > (1 - confidence) / 2
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_identification_equals_the_definition(metric):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(30, 5))
+    gallery, probes = np.arange(20), rng.integers(0, 30, 300)
+    references = centres[gallery] + 0.3 * rng.normal(size=(20, 5))
+    queries = centres[probes] + 0.3 * rng.normal(size=(300, 5))
+    distances = np.linalg.norm(queries[:, None] - references, axis=-1)
+    if metric == "cosine":
+        lengths = (np.linalg.norm(x, axis=1) for x in (queries, references))
+        distances = 1 - queries @ references.T / np.multiply.outer(*lengths)
+    nearest, known = distances.min(axis=1), probes < 20
+    right = known & (gallery[distances.argmin(axis=1)] == probes)
+    rates = (0.02, 0.1, 1.0)
+    found = open_set_identification(
+        queries, probes, references, gallery, rates, metric, num_resamples=300
+    )
+    assert found["rank_1"].value == pytest.approx(right.sum() / known.sum(), abs=1e-12)
+    for rate in rates:
+        allowed = int(rate * (~known).sum())
+        # The first false alarm too many.
+        limit = np.append(np.sort(nearest[~known]), np.inf)[allowed]
+        expected = (right & (nearest < limit)).sum() / known.sum()
+        value, low, high = found[f"dir_at_far_{rate:g}"]
+        assert value == pytest.approx(expected, abs=1e-12) and low < value < high
+        threshold = found[f"threshold_at_far_{rate:g}"].value
+        assert threshold == pytest.approx(nearest[nearest < limit].max(), rel=1e-5)
+
+
+def test_identification_with_too_few_classes_of_a_kind_has_no_interval():
+    rng = np.random.default_rng(0)
+    labels = np.arange(100) % 10
+    queries = rng.normal(size=(100, 3))
+    for known in (4, 5, 6):  # and 6, 5, 4 others
+        references = rng.normal(size=(known, 3)), np.arange(known)
+        found = open_set_identification(queries, labels, *references, [0.1], num_resamples=50)
+        assert {bool(np.isnan(of.low)) for of in found.values()} == {known != 5}
 
 
 FULL_SIZE = """

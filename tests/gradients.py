@@ -7,6 +7,8 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 BACKEND = keras.backend.backend()
 EAGERLY = BACKEND != "jax"  # where few steps are faster as they are than compiled
+FEW_STEPS = {"run_eagerly": EAGERLY, "jit_compile": BACKEND == "jax"}
+"""The arguments of `compile` for a training of few steps."""
 
 
 def examples(number):

@@ -50,6 +50,11 @@ class Watch(keras.callbacks.Callback):
         self.after.append(weights_of(self.model))
 
 
+def assert_close(ours, theirs):
+    for our, their in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(keras.ops.convert_to_numpy(our), their, rtol=1e-5, atol=1e-6)
+
+
 def recurrence(steps, momentum, first=1):
     """The average after each step: the weights in the first ones, then the formula."""
     averages = []
@@ -82,17 +87,14 @@ def test_what_is_evaluated_and_saved_are_the_averages_of_the_recurrence(tmp_path
     expected = recurrence(watch.steps, 0.8, first=accumulated)[1::2]
     for found in (watch.evaluated, metrics):
         for ours, theirs in zip(found, expected, strict=True):
-            for our, their in zip(ours, theirs, strict=True):
-                np.testing.assert_allclose(our, their, rtol=1e-5, atol=1e-6)
+            assert_close(ours, theirs)
     for ours, theirs in zip(watch.after, watch.steps[1::2], strict=True):
         for our, their in zip(ours, theirs, strict=True):  # training goes on from the same bits
             np.testing.assert_array_equal(our, their)
     assert not np.allclose(watch.evaluated[-1][0], watch.after[-1][0])
     saved = keras.models.load_model(best.path, compile=False).embedder
-    for ours, theirs in zip(saved.trainable_variables, expected[best.best_epoch], strict=True):
-        np.testing.assert_allclose(keras.ops.convert_to_numpy(ours), theirs, rtol=1e-5, atol=1e-6)
-    for our, their in zip(weights_of(learner), expected[-1], strict=True):  # `fit` ends with them
-        np.testing.assert_allclose(our, their, rtol=1e-5, atol=1e-6)
+    assert_close(saved.trainable_variables, expected[best.best_epoch])
+    assert_close(learner.embedder.trainable_variables, expected[-1])  # `fit` ends with them
 
 
 def test_without_a_step_or_without_averages_nothing_changes():
@@ -127,7 +129,5 @@ def test_problems_of_ccp_take_the_averages_and_begin_them_again():
     trainer.fit(batches(), pool, [Scores(), watch], steps_per_epoch=2, epochs=4, verbose=0)
     first = recurrence(watch.steps[:2], 0.9)[-1]
     second = recurrence([first, *watch.steps[4:6]], 0.9)[-1]
-    for our, their in zip(watch.evaluated[2], second, strict=True):
-        np.testing.assert_allclose(our, their, rtol=1e-5, atol=1e-6)
-    for our, their in zip(weights_of(learner), second, strict=True):
-        np.testing.assert_allclose(our, their, rtol=1e-5, atol=1e-6)
+    assert_close(watch.evaluated[2], second)
+    assert_close(learner.embedder.trainable_variables, second)

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, EAGERLY
+from gradients import BACKEND, EAGERLY, FEW_STEPS
 from keras import ops
 
 from gsp_tf import losses
@@ -15,7 +15,6 @@ LABELS = np.arange(SAMPLES) // 2 % CLASSES
 IMAGES = np.random.default_rng(0).integers(0, 256, (SAMPLES, 5, 5, 3)).astype("uint8")
 JIT = {"jit_compile": BACKEND != "torch"}  # PyTorch needs a compiler of C++
 GRAPH = {"jit_compile": BACKEND == "jax"}
-EAGER = {"run_eagerly": EAGERLY, **GRAPH}
 
 
 def learner_of_every_kind(chunk_size):
@@ -75,7 +74,7 @@ def agree(one, other, tolerance=1e-5):
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 def test_a_step_with_every_kind_of_loss():
-    agree(trained(learner_of_every_kind, 4, GRAPH), trained(learner_of_every_kind, None, EAGER))
+    agree(trained(learner_of_every_kind, 4, GRAPH), trained(learner_of_every_kind, None, FEW_STEPS))
 
 
 def test_randomness_and_statistics_are_those_of_one_pass():
@@ -86,8 +85,8 @@ def test_randomness_and_statistics_are_those_of_one_pass():
         return small_learner(chunk_size, keras.layers.BatchNormalization(), *random)
 
     with pytest.warns(UserWarning, match="statistics of 22 images, those of a chunk, in 1 layer"):
-        chunked = trained(make, 22, EAGER)
-    agree(chunked, trained(make, None, EAGER))
+        chunked = trained(make, 22, FEW_STEPS)
+    agree(chunked, trained(make, None, FEW_STEPS))
 
 
 def test_float16_compiled():
@@ -98,14 +97,14 @@ def test_float16_compiled():
         return small_learner(chunk_size, dtype="mixed_float16")
 
     # To compile both would take long; XLA rounds elsewhere.
-    agree(trained(make, 5, JIT, optimizer()), trained(make, None, EAGER, optimizer()), 2e-3)
+    agree(trained(make, 5, JIT, optimizer()), trained(make, None, FEW_STEPS, optimizer()), 2e-3)
 
 
 def test_problems_of_ccp():
     def fitted(chunk_size):
         keras.utils.set_random_seed(1)
         learner = small_learner(chunk_size, keras.layers.Dropout(0.0))
-        learner.compile(keras.optimizers.SGD(0.1), **EAGER)
+        learner.compile(keras.optimizers.SGD(0.1), **FEW_STEPS)
         trainer = ChanceConstrainedTrainer(learner, 2, 3, projection_weight=0.5)
         batches = [(IMAGES[start : start + 11], LABELS[start : start + 11]) for start in (0, 11)]
         pool = ProxyPool(LABELS, lambda indices: (IMAGES[indices], LABELS[indices]))
@@ -129,7 +128,7 @@ def test_embeds_no_more_than_a_chunk_at_a_time():
 
     learner = small_learner(4, Recorder())
     sizes.clear()
-    trained(lambda _: learner, None, EAGER)
+    trained(lambda _: learner, None, FEW_STEPS)
     passes = 2 if EAGERLY else 1  # JAX calls the layer when it traces
     assert max(sizes) == 4 and (not EAGERLY or len(sizes) == passes * (6 + 3))
 
@@ -138,6 +137,6 @@ def test_refuses_what_it_cannot_do():
     with pytest.raises(ValueError, match="chunk_size must be an integer .*received 2.5"):
         small_learner(2.5)
     learner = small_learner(4, activity_regularizer="l2", name="busy")
-    learner.compile("sgd", **EAGER)
+    learner.compile("sgd", **FEW_STEPS)
     with pytest.raises(ValueError, match="but layer busy has one"):
         learner.fit(IMAGES, LABELS, verbose=0)

@@ -7,7 +7,7 @@ import sys
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, EAGERLY
+from gradients import BACKEND, EAGERLY, FEW_STEPS
 
 from gsp_tf import losses
 from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
@@ -38,7 +38,7 @@ def learner_of(embedding_loss, attribute_loss=None):
     embedder = keras.Model(inputs, outputs if attributes else outputs[0])
     learner = MetricLearner(embedder, embedding_loss, attribute_loss)
     # A few steps of TensorFlow take less time without a graph; JAX compiles them always.
-    learner.compile(keras.optimizers.Adam(0.01), run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
+    learner.compile(keras.optimizers.Adam(0.01), **FEW_STEPS)
     return learner
 
 
@@ -86,7 +86,7 @@ np.savez("embeddings.npz", there=there, second=embeddings_of(learner))
 
 if BACKEND != "tensorflow":
 
-    def test_proxy_problems_lower_the_loss(tmp_path):
+    def test_proxy_problems_lower_the_loss():
         images = coloured_images()
 
         def batches():
@@ -103,9 +103,6 @@ if BACKEND != "tensorflow":
         ).history
         assert np.isfinite(history["loss"]).all() and history["loss"][-1] < history["loss"][0]
         assert trainer.projections and np.isfinite(embeddings_of(learner)).all()
-        learner.save(tmp_path / "learner.keras")
-        loaded = keras.models.load_model(tmp_path / "learner.keras")
-        np.testing.assert_array_equal(embeddings_of(loaded), embeddings_of(learner))
 
     def test_saved_models_give_the_same_embeddings_on_tensorflow(tmp_path):
         """The reference, which reads and writes for both others."""

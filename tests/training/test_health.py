@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, EAGERLY
+from gradients import FEW_STEPS
 from keras import ops
 
 from gsp_tf import losses
@@ -37,11 +37,7 @@ def learner_with(loss, optimizer=None, **arguments):
     if isinstance(loss, dict):
         outputs = [outputs, keras.layers.Dense(3)(inputs)]
     learner = MetricLearner(keras.Model(inputs, outputs), loss)
-    learner.compile(
-        optimizer or keras.optimizers.Adam(0.01),
-        run_eagerly=EAGERLY,
-        jit_compile=BACKEND == "jax",
-    )
+    learner.compile(optimizer or keras.optimizers.Adam(0.01), **FEW_STEPS)
     return learner
 
 
@@ -64,7 +60,7 @@ def proxies_with(rate, weight_decay=None):
     loss = losses.ProxyAnchorLoss(CLASSES)
     learner = learner_with(loss, keras.optimizers.SGD(rate, weight_decay=weight_decay))
     learner.embedder.trainable = False
-    learner.compile(learner.optimizer, run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
+    learner.compile(learner.optimizer, **FEW_STEPS)
     loss.proxies.assign(-learner.embedder(POINTS[[0, 2, 4, 6]]))
     return learner
 
@@ -76,7 +72,7 @@ def between_proxies():
     apart = np.concatenate([np.ones((8, 1)), np.kron(np.eye(4), [[2.0], [-2.0]])], axis=1)
     loss.proxies.assign(np.pad(apart, ((0, 0), (0, 3))))
     loss.trainable = False
-    learner.compile(learner.optimizer, run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
+    learner.compile(learner.optimizer, **FEW_STEPS)
     return learner
 
 
@@ -87,7 +83,7 @@ def overflowing():
     dense = keras.layers.Dense(4, dtype="mixed_float16")
     learner = MetricLearner(keras.Model(inputs, dense(inputs)), losses.ContrastiveLoss())
     optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), 1.0)
-    learner.compile(optimizer, run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
+    learner.compile(optimizer, **FEW_STEPS)
     dense.kernel.assign(1e-5 * RNG.normal(size=(8, 4)))
     return learner
 
@@ -97,7 +93,7 @@ def far_apart():
     inputs = keras.Input((4,))
     embedder = keras.Model(inputs, keras.layers.Dense(4, kernel_initializer="identity")(inputs))
     learner = MetricLearner(embedder, losses.ContrastiveLoss(0.2, 0.5))
-    learner.compile("sgd", run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
+    learner.compile("sgd", **FEW_STEPS)
     return learner
 
 
@@ -193,7 +189,7 @@ def test_gradients_by_part_are_those_of_the_next_step(chunk_size):
     embedder = keras.Model(inputs, keras.layers.Dense(4, name="second")(x))
     loss = losses.ProxyAnchorLoss(CLASSES)
     learner = MetricLearner(embedder, loss, chunk_size=chunk_size)
-    learner.compile("sgd", run_eagerly=EAGERLY, jit_compile=BACKEND == "jax")
+    learner.compile("sgd", **FEW_STEPS)
     parts = {name: embedder.get_layer(name).weights for name in ("first", "second")}
     parts["losses"] = loss.weights
 

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.losses import (
     ContrastiveLoss,
     MultiSimilarityLoss,
@@ -29,20 +28,13 @@ def dataset(batch_size=12, **arguments):
     return tf.data.Dataset.from_tensor_slices(samples(**arguments)).batch(batch_size)
 
 
-def vector_embedder(with_attributes=False, **arguments):
+def vector_embedder(with_attributes=False):
     inputs = keras.Input((6,))
-    embeddings = keras.layers.Dense(5, **arguments)(inputs)
+    embeddings = keras.layers.Dense(5)(inputs)
     if not with_attributes:
         return keras.Model(inputs, embeddings)
     attributes = keras.layers.Dense(4, activation="softmax")(inputs)
     return keras.Model(inputs, [embeddings, attributes])
-
-
-def image_embedder():
-    images = keras.Input((None, None, 1))
-    x = keras.layers.Conv2D(8, 3, activation="relu")(images)
-    pooled, attributes = GeneralizedSumPooling(4, return_attributes=True)(x)
-    return keras.Model(images, [keras.layers.Dense(5)(pooled), attributes])
 
 
 @keras.saving.register_keras_serializable("gsp_tf_tests")
@@ -64,12 +56,9 @@ class SubclassedEmbedder(keras.Model):
         return {**super().get_config(), "with_attributes": self.with_attributes}
 
 
-def learner_with_every_loss(attribute_weight=0.25, embedder=None, **arguments):
+def learner_with_every_loss(embedder=None):
     embedder = vector_embedder(with_attributes=True) if embedder is None else embedder
-    learner = MetricLearner(
-        embedder, ProxyNCALoss(CLASSES), ZeroShotLoss(CLASSES, 3), attribute_weight, **arguments
-    )
-    return learner
+    return MetricLearner(embedder, ProxyNCALoss(CLASSES), ZeroShotLoss(CLASSES, 3), 0.25)
 
 
 @pytest.mark.equation("GSP", "λ, section 4.3", "training.MetricLearner")
@@ -80,7 +69,7 @@ def test_total_is_the_weighted_sum_and_the_regularisers():
     )(inputs)
     attributes = keras.layers.Dense(4, activation="softmax", bias_regularizer="l1")(inputs)
     embedder = keras.Model(inputs, [embeddings, attributes])
-    learner = learner_with_every_loss(0.25, embedder)
+    learner = learner_with_every_loss(embedder)
     for weight in learner.weights:
         weight.assign_add(0.1 * np.ones(weight.shape))
     x, labels = samples(12)
@@ -121,24 +110,16 @@ def test_a_step_descends_the_gradient_of_the_total():
         np.testing.assert_allclose(weight, value, rtol=1e-4, atol=1e-6, err_msg=weight.path)
 
 
-@pytest.mark.parametrize(
-    ("policy", "jit_compile"), [("mixed_float16", True), ("mixed_bfloat16", False)]
-)
-def test_mixed_precision(policy, jit_compile):
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision(policy):
     keras.config.set_dtype_policy(policy)
-    # XLA takes seconds for the many steps of GSP, and has them among the tests of its layer.
-    embedder = vector_embedder(with_attributes=True) if jit_compile else image_embedder()
-    learner = learner_with_every_loss(embedder=embedder)
+    learner = learner_with_every_loss()
     half = policy.removeprefix("mixed_")
     assert {w.dtype for w in learner.trainable_weights} == {"float32"}
-    shape = (6,) if jit_compile else (6, 6, 1)
-    x = np.random.default_rng(0).normal(size=(8, *shape)).astype("float32")
-    labels = np.arange(8) % CLASSES
+    x, labels = samples(8)
     assert [output.dtype.name for output in learner(x)] == [half, half]
     before = [w.numpy() for w in learner.trainable_weights]
-    learner.compile(
-        keras.optimizers.Adam(0.01), jit_compile=jit_compile, run_eagerly=not jit_compile
-    )
+    learner.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
     scaled = isinstance(learner.optimizer, keras.optimizers.LossScaleOptimizer)
     assert scaled == (policy == "mixed_float16")
     # Loss scaling may skip the first steps, until its scale fits.
@@ -291,8 +272,6 @@ def test_loaded_learner_is_compiled_as_it_was(tmp_path):
         np.testing.assert_array_equal(value, original)
     for value, original in zip(loaded.weights, learner.weights, strict=True):
         assert (value.name, value.dtype) == (original.name, original.dtype)
-        np.testing.assert_array_equal(value, original)
-    for value, original in zip(*(embed(m, dataset()) for m in (loaded, learner)), strict=True):
         np.testing.assert_array_equal(value, original)
     assert embed(loaded, dataset())[0].shape == (24, 5)
 

@@ -1,3 +1,4 @@
+import functools
 import inspect
 import re
 
@@ -80,43 +81,29 @@ def assert_multiplies(make):
     np.testing.assert_array_equal(result[2], run(keras.optimizers.SGD(), steps=0)[2])
 
 
-@pytest.mark.parametrize(
-    "name", sorted({"Adafactor", "Ftrl", "Lamb", "Lion", "Nadam", "SGD", *OPTIMIZERS})
+SETTINGS = (
+    {"momentum": 0.9, "nesterov": True},
+    {"clipnorm": 0.5},
+    {"global_clipnorm": 0.5},
+    {"clipvalue": 0.1, "weight_decay": 0.2},
+    {"use_ema": True, "ema_momentum": 0.5, "ema_overwrite_frequency": 2},
+    {"gradient_accumulation_steps": 2, "weight_decay": 0.2},
+    {"loss_scale_factor": 8.0},
 )
+MADE = {
+    **{name: functools.partial(kind, weight_decay=0.3) for name, kind in OPTIMIZERS.items()},
+    **{next(iter(given)): functools.partial(keras.optimizers.SGD, **given) for given in SETTINGS},
+    "schedule": lambda rate: keras.optimizers.AdamW(
+        keras.optimizers.schedules.ExponentialDecay(rate, 2, 0.1), weight_decay=0.3
+    ),
+    "function": lambda rate: keras.optimizers.Adam(lambda: rate),
+    "own": lambda rate: SignDescent(rate, memory=0.2, weight_decay=0.1),
+}
+
+
+@pytest.mark.parametrize("name", sorted({"Adafactor", "Ftrl", "Lamb", "Lion", "Nadam", *MADE}))
 def test_steps_are_those_at_a_multiple_of_the_rate(name):
-    assert_multiplies(lambda rate: OPTIMIZERS[name](rate, weight_decay=0.3))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"momentum": 0.9, "nesterov": True},
-        {"clipnorm": 0.5},
-        {"global_clipnorm": 0.5},
-        {"clipvalue": 0.1, "weight_decay": 0.2},
-        {"use_ema": True, "ema_momentum": 0.5, "ema_overwrite_frequency": 2},
-        {"gradient_accumulation_steps": 2, "weight_decay": 0.2},
-        {"loss_scale_factor": 8.0},
-    ],
-    ids=lambda settings: next(iter(settings)),
-)
-def test_settings_of_the_optimizer(settings):
-    assert_multiplies(lambda rate: keras.optimizers.SGD(rate, **settings))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda rate: keras.optimizers.AdamW(
-            keras.optimizers.schedules.ExponentialDecay(rate, 2, 0.1), weight_decay=0.3
-        ),
-        lambda rate: keras.optimizers.Adam(lambda: rate),
-        lambda rate: SignDescent(rate, memory=0.2, weight_decay=0.1),
-    ],
-    ids=["schedule", "function", "own"],
-)
-def test_rates_that_are_not_numbers_and_an_optimizer_of_a_user(make):
-    assert_multiplies(make)
+    assert_multiplies(MADE[name])
 
 
 def test_exclusions_from_weight_decay_are_kept():

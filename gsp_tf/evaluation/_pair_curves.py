@@ -32,21 +32,13 @@ def eer(positives, negatives):
         return start + (end - start) * (-low / (high - low))
 
 
-def matched_between(positives, negatives, rate):
-    """The share `(B,)` of positive pairs where that of negative ones is `rate`, interpolated."""
-    return _interpolated(negatives, _from_zero(rates(positives)), rate)
+def at_rate(negatives, heights, rate):
+    """Heights `(B,)` of curves `(B, S)` where the share of negative pairs is `rate`, interpolated.
 
-
-def distance_between(positives, negatives, distances, rate):
-    """The distance `(B,)` where the share of negative pairs is `rate`, interpolated."""
-    heights = np.broadcast_to(_from_zero(distances), (len(negatives), len(distances) + 1))
-    return _interpolated(negatives, heights, rate)
-
-
-def _interpolated(negatives, heights, rate):
-    """Heights `(B,)` of curves `(B, 1 + S)` where the share of negative pairs is `rate`."""
+    All curves may have the same heights `(S,)`.
+    """
     shares = _from_zero(rates(negatives))
-    pairs = zip(shares, heights, strict=True)
+    pairs = zip(shares, np.broadcast_to(_from_zero(heights), shares.shape), strict=True)
     return np.array([np.interp(rate, share, height) for share, height in pairs])
 
 

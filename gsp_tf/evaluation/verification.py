@@ -1,6 +1,5 @@
 """Verification and open-set identification: are two images of the same class?"""
 
-import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -67,15 +66,17 @@ def verification_metrics(
         num_resamples, seed, [point.threshold for point in points]
     )
     names = "auc", "eer", "average_precision", "accuracy", "f1"
-    measures = {name: (getattr(pairs, name)(), getattr(curves, name)) for name in names}
+    measured = {
+        name: (getattr(pairs, name)(), getattr(curves, name)(positives, negatives))
+        for name in names
+    }
+    matched = curves.rates(positives)
     for rate, point in zip(false_match_rates, points, strict=True):
-        matched = functools.partial(curves.matched_between, rate=rate)
-        reached = functools.partial(curves.distance_between, distances=distances, rate=rate)
-        measures[f"tar_at_far_{rate:g}"] = point.true_match_rate, matched
-        measures[f"threshold_at_far_{rate:g}"] = point.threshold, reached
+        reached = [curves.at_rate(negatives, heights, rate) for heights in (matched, distances)]
+        measured[f"tar_at_far_{rate:g}"] = point.true_match_rate, reached[0]
+        measured[f"threshold_at_far_{rate:g}"] = point.threshold, reached[1]
     found = {}
-    for name, (value, measure) in measures.items():
-        coarse, *resampled = measure(positives, negatives)
+    for name, (value, (coarse, *resampled)) in measured.items():
         resampled = np.asarray(resampled) + (value - coarse)
         count = len(pairs.classes)
         if not name.startswith("threshold"):

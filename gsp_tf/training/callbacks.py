@@ -74,9 +74,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.prefix = prefix
         self.relation = relation
         self.relation_threshold = relation_threshold
-        self.references = None
-        if references is not None:
-            self.references = _read_often(references, "references")
+        self.references = None if references is None else _read_often(references, "references")
         self._traced = None
 
     def set_model(self, model: keras.Model) -> None:

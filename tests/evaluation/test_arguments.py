@@ -37,9 +37,7 @@ REFUSED = {
     "checked_embeddings(BROKEN, 'x')": "x must be finite in float32; 2 of 4 rows",
     "checked_embeddings(TWO + 1e300, 'x')": "4 of 4 rows",
     "checked_embeddings(TWO[:, 0], 'x')": r"\(N, D\) array; received \(4,\)",
-    "checked_embeddings(TWO[None], 'x')": r"received \(1, 4, 2\)",
     "checked_embeddings(TWO[:0], 'x')": r"non-empty .* received \(0, 2\)",
-    "checked_embeddings(TWO[:, :0], 'x')": r"received \(4, 0\)",
     "checked_embeddings(TWO.astype(str), 'x')": "real numbers; received dtype <U",
     "checked_embeddings(TWO.astype(complex), 'x')": "complex128",
     "checked_labels(PAIRS[:3], 4, 'y')": r"y must have shape \(4,\) or \(4, 1\).*\(3,\)",
@@ -59,8 +57,6 @@ REFUSED = {
     "ensemble_metrics([[EYE, np.eye(3)]], PAIRS)": r"of the same images; received \[3, 4\] rows",
     "ensemble_metrics([[np.full((4, 2), np.nan)]], PAIRS)": r"queries\[0\]\[0\] must be finite",
     "ensemble_metrics([[TWO, THREE]], PAIRS, [[THREE, TWO]], PAIRS)": "of the same models",
-    "ensemble_metrics([[TWO]], PAIRS, [[THREE]], PAIRS)": "of the same models",
-    "ensemble_metrics([[TWO]], PAIRS, [[TWO] * 2], PAIRS)": "of the same models",
     "ensemble_metrics([[[[1e38]]]], [0], [[[[1.0], [2.0]]]], [0, 1])": "too far",
     "ensemble_metrics([[EYE]], PAIRS, None, PAIRS)": "received only reference_labels",
     **{f"gallery_metrics(EYE, PAIRS, [7, 8, 8], EYE[:3], L[:3], query_sources=PAIRS, "
@@ -95,7 +91,6 @@ REFUSED = {
     "open_set_identification(*PROBES, [0.5], num_resamples=0)": "num_resamples must be at least 1",
     "KReciprocalSearch(MANY, k1=30)":
         "1 <= k2 <= k1 < 30, the number of images; received k1=30 and k2=6",
-    "KReciprocalSearch(MANY, k1=4, k2=5)": "received k1=4 and k2=5",
     "KReciprocalSearch(MANY, weight=1.5)": "weight must lie in 0 to 1, received 1.5",
     "KReciprocalSearch(MANY, [[1.0, 2.0]])": "same dimension; received 8 and 2",
     "KReciprocalSearch(np.where(np.arange(30)[:, None] == 3, np.nan, MANY))":
@@ -133,7 +128,6 @@ REFUSED = {
     "retrieval_metrics(EYE, [0, 1, 2, 3])": "None of the 4 queries",
     "retrieval_metrics(EYE, PAIRS, EYE, [7, 7, 8, 8])": "None of the 4 queries",
     "retrieval_metrics(EYE, [5] * 4)": "All 4 references are of class 5, .* at least two classes",
-    "retrieval_metrics(EYE, PAIRS, EYE, [0] * 4)": "All 4 references are of class 0",
     "retrieval_metrics(EYE, PAIRS, recall_at=(0, 1))": r"at least 1; received \(0, 1\)",
     "retrieval_metrics(EYE, PAIRS, recall_at=(1.5,))": "float",
     "retrieval_metrics(EYE, PAIRS, metric='manhattan')": "euclidean.*manhattan",
@@ -181,9 +175,6 @@ REFUSED = {
     "zero_shot_prediction(np.eye(3), [0, 1, 2], np.ones((2, 2)))":
         "received 2 rows and 3 classes from 0 to 2",
     "zero_shot_prediction(np.eye(3), [0, 0, 0], np.ones((1, 2)))": "two rows or more",
-    "zero_shot_prediction(np.eye(3), [-1, 0, 1], np.ones((3, 2)))": "3 classes from -1 to 1",
-    "zero_shot_prediction(np.eye(3), [0, 2, 2], np.ones((3, 2)))":
-        "received 3 rows and 2 classes from 0 to 2",
     "zero_shot_prediction(np.eye(3), [0, 1, 2], np.ones((3, 2)), num_splits=0)":
         "num_splits must be an integer of at least 1, received 0",
     "zero_shot_prediction(np.eye(3), [0, 1, 2], np.ones((3, 2)), ridge=0.0)":

@@ -134,7 +134,7 @@ def test_subclassed_embedder(tmp_path):
     learner = learner_with_every_loss(embedder=SubclassedEmbedder(with_attributes=True))
     assert not learner.built
     learner.compile(keras.optimizers.Adam(0.02), run_eagerly=True)
-    history = learner.fit(dataset(), epochs=5, verbose=0).history["loss"]
+    history = learner.fit(dataset(), epochs=3, verbose=0).history["loss"]
     assert history[-1] < history[0]
     assert learner.embedding_loss.proxies.shape == (CLASSES, 5)
     assert any(w is learner.embedding_loss.proxies for w in learner.trainable_weights)

@@ -85,7 +85,7 @@ def test_names_what_held_the_first_nan(case, capsys):
 def test_names_the_layer_of_a_learner():
     embedder = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3), with_log()], name="net")
     learner = MetricLearner(embedder, CrossBatchMemory(ContrastiveLoss(), 12))
-    learner.compile(keras.optimizers.SGD(0.01), jit_compile=True)
+    learner.compile(keras.optimizers.SGD(0.01), run_eagerly=True)
     callback = StopOnNaN()
     learner.fit(dataset(), callbacks=[callback], verbose=0)
     assert callback.diverged_at == (0, 0)

@@ -19,40 +19,30 @@ def models(rng, centres, repeats, folds=4, dim=6, noise=1.0):
     return [[x / np.linalg.norm(x, axis=1, keepdims=True) for x in fold] for fold in embeddings]
 
 
-def naive(queries, query_labels, references=None, reference_labels=None):
-    """Means and sample deviations over the choices, each evaluated by itself."""
-    separated, concatenated = [], []
-    for choice in itertools.product(*(range(len(fold)) for fold in queries)):
-        pairs = [
-            (queries[f][r], None if references is None else references[f][r])
-            for f, r in enumerate(choice)
-        ]
-        alone = [
-            retrieval_metrics(q, query_labels, x, reference_labels, recall_at=(1, 4))
-            for q, x in pairs
-        ]
-        separated.append([np.mean([m[name] for m in alone]) for name in METRICS])
-        side_by_side = retrieval_metrics(
-            np.concatenate([q for q, _ in pairs], axis=1),
-            query_labels,
-            None if references is None else np.concatenate([x for _, x in pairs], axis=1),
-            reference_labels,
-            recall_at=(1, 4),
-        )
-        concatenated.append([side_by_side[name] for name in METRICS])
-    return separated, concatenated
+def checked(queries, query_labels, references=None, reference_labels=None):
+    """The metrics, which are means and sample deviations over choices evaluated by themselves."""
+    metrics = ensemble_metrics(queries, query_labels, references, reference_labels, (1, 4))
 
+    def values(x, others):
+        found = retrieval_metrics(x, query_labels, others, reference_labels, recall_at=(1, 4))
+        return [found[name] for name in METRICS]
 
-def check(metrics, separated, concatenated):
-    for part, values in (("separated", separated), ("concatenated", concatenated)):
-        values = np.array(values)
-        mean = [metrics[part]["mean"][name] for name in METRICS]
-        np.testing.assert_allclose(mean, values.mean(axis=0), atol=1e-9)
-        std = [metrics[part]["std"][name] for name in METRICS]
-        if len(values) == 1:
+    expected = {"separated": [], "concatenated": []}
+    theirs = references or [[None] * len(fold) for fold in queries]
+    folds = [list(zip(*pair, strict=True)) for pair in zip(queries, theirs, strict=True)]
+    for choice in itertools.product(*folds):
+        expected["separated"].append(np.mean([values(*pair) for pair in choice], axis=0))
+        x, others = zip(*choice, strict=True)
+        others = None if references is None else np.concatenate(others, axis=1)
+        expected["concatenated"].append(values(np.concatenate(x, axis=1), others))
+    for part, of_choices in expected.items():
+        mean, std = ([metrics[part][of][name] for name in METRICS] for of in ("mean", "std"))
+        np.testing.assert_allclose(mean, np.mean(of_choices, axis=0), atol=1e-9)
+        if len(of_choices) == 1:
             assert std == [None] * len(METRICS)
         else:
-            np.testing.assert_allclose(std, values.std(axis=0, ddof=1), atol=1e-9)
+            np.testing.assert_allclose(std, np.std(of_choices, axis=0, ddof=1), atol=1e-9)
+    return metrics
 
 
 @pytest.mark.parametrize(("repeats", "choices"), [(1, 1), (2, 16), (3, 81)])
@@ -60,10 +50,9 @@ def test_every_concatenation_as_if_searched_by_itself(repeats, choices):
     rng = np.random.default_rng(repeats)
     labels = np.repeat(np.arange(20), rng.integers(2, 9, size=20))
     folds = models(rng, rng.normal(size=(20, 6))[labels], repeats)
-    metrics = ensemble_metrics(folds, labels, recall_at=(1, 4))
+    metrics = checked(folds, labels)
     assert metrics["choices"] == choices
     assert metrics["num_queries"] == len(labels) and metrics["num_skipped"] == 0
-    check(metrics, *naive(folds, labels))
 
 
 def test_queries_and_gallery():
@@ -72,9 +61,8 @@ def test_queries_and_gallery():
     query_labels, reference_labels = np.repeat(np.arange(12), 2), np.repeat(np.arange(10), 5)
     queries = models(rng, centres[query_labels], 2)
     references = models(rng, centres[reference_labels], 2)
-    metrics = ensemble_metrics(queries, query_labels, references, reference_labels, (1, 4))
+    metrics = checked(queries, query_labels, references, reference_labels)
     assert metrics["num_queries"] == 20 and metrics["num_skipped"] == 4
-    check(metrics, *naive(queries, query_labels, references, reference_labels))
 
 
 @settings(max_examples=30)
@@ -93,7 +81,7 @@ def test_any_number_of_models_per_fold_in_small_blocks(seed, repeats, noise, gro
         patch.setattr(ensemble, "_GROUPS", groups)
         patch.setattr(ensemble, "_BLOCK_BYTES", 4 * 3 * 64 * 4)
         patch.setattr(ensemble, "_PIECE_ENTRIES", 20)
-        check(ensemble_metrics(folds, labels, recall_at=(1, 4)), *naive(folds, labels))
+        checked(folds, labels)
 
 
 @pytest.mark.parametrize("count", [40, 400])

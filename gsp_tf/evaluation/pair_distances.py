@@ -207,39 +207,25 @@ class _ClassPairs:
 
     def _count(self, rows, columns, steps):
         steps = self._lookup[steps]
-        parts = [self._classes[part] for part in (rows, columns)]
-        if rows == columns or parts[0][-1] == parts[1][0]:
-            i, j, steps = self._count_positives(rows, columns, *parts, steps)
-            numbers = [i, j]
-            for part, of in zip((rows, columns), numbers, strict=True):
-                for t, limit in enumerate(self._limits):
-                    found = np.bincount(of[steps <= limit], minlength=part.stop - part.start)
-                    self.image_negatives[part, t] += found
-            numbers = [classes[of] for classes, of in zip(parts, numbers, strict=True)]
-        else:
-            for t, limit in enumerate(self._limits):
-                is_below = steps <= limit
-                self.image_negatives[rows, t] += np.count_nonzero(is_below, axis=1)
-                self.image_negatives[columns, t] += np.count_nonzero(is_below, axis=0)
-            numbers = [parts[0][:, None], parts[1]]
-        for classes, of in zip(parts, numbers, strict=True):
-            counts = self._add(self.negatives, classes, of, steps)
-        self._between[self._groups[parts[0][0]], self._groups[parts[1][0]]] += counts.sum(axis=0)
-
-    def _count_positives(self, rows, columns, row_classes, column_classes, steps):
-        """Counts the pairs within classes; returns rows, columns and steps of the others."""
-        before = np.less.outer(np.arange(rows.start, rows.stop), np.r_[columns])
-        i, j = np.nonzero(before)
-        steps, of_pairs = steps[i, j], row_classes[i]
-        is_same = of_pairs == column_classes[j]
-        self._add(self.positives, row_classes, of_pairs[is_same], steps[is_same])
-        return i[~is_same], j[~is_same], steps[~is_same]
+        of_rows, of_columns = self._classes[rows], self._classes[columns]
+        if rows == columns or of_rows[-1] == of_columns[0]:
+            is_pair = np.less.outer(np.r_[rows], np.r_[columns])
+            is_same = is_pair & (of_rows[:, None] == of_columns)
+            self._add(self.positives, of_rows, of_rows[np.nonzero(is_same)[0]], steps[is_same])
+            steps = np.where(is_pair & ~is_same, steps, self._size)  # others are not counted
+        for t, limit in enumerate(self._limits):
+            is_below = steps <= limit
+            self.image_negatives[rows, t] += np.count_nonzero(is_below, axis=1)
+            self.image_negatives[columns, t] += np.count_nonzero(is_below, axis=0)
+        for classes, of_pairs in ((of_rows, of_rows[:, None]), (of_columns, of_columns)):
+            counts = self._add(self.negatives, classes, of_pairs, steps)
+        self._between[self._groups[of_rows[0]], self._groups[of_columns[0]]] += counts.sum(axis=0)
 
     def _add(self, histograms, classes, of_pairs, steps):
         """Adds pairs to the histograms of some consecutive classes; returns what it added."""
-        first, count = classes[0], classes[-1] - classes[0] + 1
-        keys = ((of_pairs - first) * self._size + steps).ravel()
-        counts = np.bincount(keys, minlength=count * self._size).reshape(count, -1)
+        first, count, size = classes[0], classes[-1] - classes[0] + 1, self._size + 1
+        keys = ((of_pairs - first) * size + steps).ravel()
+        counts = np.bincount(keys, minlength=count * size).reshape(count, size)[:, :-1]
         histograms[first : first + count] += counts.astype(histograms.dtype)
         return counts
 

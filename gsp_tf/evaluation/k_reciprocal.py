@@ -116,10 +116,7 @@ class KReciprocalSearch:
         parts = _blocks(len(rows), len(self._images))
         for block in show_progress(parts, "Comparing neighbourhoods", len(parts)):
             found = self._distances(rows[block])
-            if k < found.shape[1]:
-                indices[block] = np.argpartition(found, k - 1, axis=1)[:, :k]
-            else:
-                indices[block] = np.arange(k)
+            indices[block] = np.argpartition(found, k - 1, axis=1)[:, :k]
             near = np.take_along_axis(found, indices[block], axis=1)
             order = np.lexsort((indices[block], near))
             indices[block] = np.take_along_axis(indices[block], order, axis=1)

@@ -209,12 +209,11 @@ class LearnedWhitening(PCAWhitening):
         self._mean = embeddings.mean(axis=0, dtype=np.float64)
         # The differences of all pairs of n vectors have n times the scatter about their mean.
         scatters = np.zeros((2, embeddings.shape[1], embeddings.shape[1]))
-        order = np.argsort(numbers, kind="stable")
-        for rows in np.split(order, np.cumsum(sizes)[:-1]):
-            centred = embeddings[rows] - self._mean
+        for number, size in enumerate(sizes):
+            centred = embeddings[numbers == number] - self._mean
             scatters[0] += len(embeddings) * (centred.T @ centred)
             centred -= centred.mean(axis=0)
-            scatters[1] += len(rows) * (centred.T @ centred)
+            scatters[1] += size * (centred.T @ centred)
         matched = int((sizes * (sizes - 1) // 2).sum())
         different = len(embeddings) * (len(embeddings) - 1) // 2 - matched
         values, vectors = np.linalg.eigh(scatters[1] / max(matched, 1))

@@ -56,9 +56,7 @@ def embedding_density(
     embeddings = checked_embeddings(embeddings, "embeddings")
     labels = checked_labels(labels, len(embeddings), "labels")
     embeddings = unit_vectors(embeddings)
-    order = np.argsort(labels, kind="stable")
-    _, starts = np.unique(labels[order], return_index=True)
-    classes = np.split(embeddings[order], starts[1:])
+    classes = [embeddings[labels == label] for label in np.unique(labels)]
     sizes = [len(images) for images in classes]
     if len(classes) < 2 or max(sizes) < 2:
         raise ValueError(

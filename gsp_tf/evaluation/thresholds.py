@@ -243,9 +243,8 @@ def conformal_threshold(
     embeddings = checked_embeddings(embeddings, "embeddings")
     labels = checked_labels(labels, len(embeddings), "labels")
     rng = np.random.default_rng(checked_seed(seed))
-    order = np.argsort(labels, kind="stable")
-    starts = np.flatnonzero(np.diff(labels[order], prepend=labels[order[0]] - 1))
-    classes = [rows for rows in np.split(order, starts[1:]) if len(rows) > 1]
+    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    classes = [rows for rows in members if len(rows) > 1]
     rank = math.ceil((len(classes) + 1) * coverage - 1e-9)
     if rank > len(classes):
         needed = math.ceil(coverage / (1 - coverage) - 1e-9)

@@ -17,7 +17,7 @@ def metrics_of(gains, at):
         "map_at_r": precisions[:count][hits[:count]].sum() / count,
     }
     for k in at:
-        found[f"recall_at_{k}"] = hits[:k].any()
+        found[f"recall_at_{k}"] = float(hits[:k].any())
         found[f"precision_at_{k}"] = hits[:k].sum() / k
         found[f"map_at_{k}"] = precisions[:k][hits[:k]].sum() / min(k, count)
         found[f"mrr_at_{k}"] = 1 / (1 + hits.argmax()) if hits[:k].any() else 0.0

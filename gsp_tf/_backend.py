@@ -119,68 +119,42 @@ def available(dtype: str) -> str:
     return dtype
 
 
-def value_and_gradients(
-    function: Callable, points: list[Tensor]
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The scalar value of a function of a list of tensors, and its gradient, as NumPy arrays."""
+def with_gradients(function: Callable) -> Callable:
+    """`g(weights, *inputs, upstream)`: what `f(weights, *inputs)` gives, and its gradients.
+
+    They are those by a list of weights, 0 by one that the outputs do not depend on. A scalar needs
+    no upstream gradient.
+    """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        with tf.GradientTape() as tape:
-            tape.watch(points)
-            value = function(points)
-        gradients = tape.gradient(value, points, unconnected_gradients="zero")
-    elif keras.backend.backend() == "jax":
-        import jax
-
-        value, gradients = jax.jit(jax.value_and_grad(function))(points)
-    else:
-        points = [point.detach().requires_grad_() for point in points]
-        value = function(points)
-        gradients = _torch_gradients(value, points, None)
-    return ops.convert_to_numpy(value), [ops.convert_to_numpy(gradient) for gradient in gradients]
-
-
-def pull_back(function: Callable) -> Callable:
-    """`g(weights, *inputs, upstream)`: gradients of `f(weights, *inputs)` by a list of weights."""
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        def gradients(weights, *inputs, upstream):
+        def run(weights, *inputs, upstream=None):
             with tf.GradientTape() as tape:
                 tape.watch(weights)
                 outputs = function(weights, *inputs)
-            return tape.gradient(outputs, weights, upstream, unconnected_gradients="zero")
+            return outputs, tape.gradient(outputs, weights, upstream, unconnected_gradients="zero")
 
-        return gradients
+        return run
     if keras.backend.backend() == "jax":
         import jax
 
         @jax.jit
-        def gradients(weights, *inputs, upstream):
-            _, pulled = jax.vjp(lambda weights: function(weights, *inputs), weights)
-            return pulled(upstream)[0]
+        def run(weights, *inputs, upstream=None):
+            outputs, pull_back = jax.vjp(lambda weights: function(weights, *inputs), weights)
+            return outputs, pull_back(ops.ones_like(outputs) if upstream is None else upstream)[0]
 
-        return gradients
-
-    def gradients(weights, *inputs, upstream):
-        weights = [weight.detach().requires_grad_() for weight in weights]
-        return _torch_gradients(function(weights, *inputs), weights, upstream)
-
-    return gradients
-
-
-def _torch_gradients(outputs, points, upstream):
-    """Gradients on PyTorch, 0 by points that the outputs do not depend on."""
+        return run
     import torch
 
-    if not outputs.requires_grad:
-        return [ops.zeros_like(point) for point in points]
-    found = torch.autograd.grad(outputs, points, upstream, allow_unused=True)
-    return [
-        ops.zeros_like(point) if gradient is None else gradient
-        for point, gradient in zip(points, found, strict=True)
-    ]
+    def run(weights, *inputs, upstream=None):
+        weights = [weight.detach().requires_grad_() for weight in weights]
+        outputs = function(weights, *inputs)
+        if not outputs.requires_grad:
+            return outputs, [ops.zeros_like(weight) for weight in weights]
+        found = torch.autograd.grad(outputs, weights, upstream, materialize_grads=True)
+        return outputs.detach(), found
+
+    return run
 
 
 def segment_sum(data: Tensor, segments: Tensor, num_segments: int) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops, tree
 
 from gsp_tf._arguments import check_at_least
-from gsp_tf._backend import compiled, pull_back, value_and_gradients
+from gsp_tf._backend import compiled, with_gradients
 from gsp_tf._keras import copies
 from gsp_tf.evaluation import embedding_spread
 from gsp_tf.losses import (
@@ -284,12 +284,13 @@ class HealthCheck(keras.callbacks.Callback):
             with keras.StatelessScope(mapping):  # a loss draws without a change of its seed
                 return ops.cast(loss_value(loss, labels, x, training=is_partial), "float32")
 
-        value, (gradient, *of_loss) = value_and_gradients(loss_of, [points, *copies(variables)])
+        value, found = with_gradients(loss_of)([points, *copies(variables)])
+        gradient, *of_loss = map(ops.convert_to_numpy, found)
         centre = ops.ones_like(points) * ops.mean(points, axis=0, keepdims=True)
         norms = np.linalg.norm(gradient.reshape(len(rows), -1), axis=1)
         measures = {
             **embedding_spread(vectors, labels),
-            "loss": float(value),
+            "loss": float(ops.convert_to_numpy(value)),
             "collapsed_loss": float(ops.convert_to_numpy(loss_of([centre]))),
             "active_share": float(np.mean(norms > 0)),
             "gradient": float(np.linalg.norm(norms)),
@@ -347,7 +348,7 @@ class _Embedder:
 
         # JAX would compile each operation by itself.
         self._forward = compiled(forward) if keras.backend.backend() == "jax" else forward
-        self._pull_back = pull_back(forward)
+        self._with_gradients = with_gradients(forward)
 
     def outputs(self, images):
         """The first output `(B, ...)`, without a gradient."""
@@ -362,7 +363,8 @@ class _Embedder:
         for start in range(0, len(upstream), self._chunk_size):
             rows = np.arange(len(upstream))[start : start + self._chunk_size]
             chunk = ops.convert_to_tensor(upstream[rows])
-            found = self._pull_back(weights, state, _taken(images, rows), upstream=chunk)
+            images_of_chunk = _taken(images, rows)
+            _, found = self._with_gradients(weights, state, images_of_chunk, upstream=chunk)
             totals = [x + ops.convert_to_numpy(y) for x, y in zip(totals, found, strict=True)]
         layers = {
             id(variable): layer.name

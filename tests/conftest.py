@@ -3,6 +3,7 @@ import ctypes
 import errno
 import functools
 import gc
+import importlib
 import io
 import os
 import subprocess
@@ -25,6 +26,7 @@ settings.register_profile("explore", print_blob=True, **UNHURRIED)
 settings.load_profile("repeatable")
 
 ORACLES = Path(__file__).parent / "oracles"
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
 # JAX takes this when it is imported. Finite differences need float64.
 os.environ.setdefault("JAX_ENABLE_X64", "1")
@@ -132,6 +134,18 @@ def without_tracing():
 def without_pages(monkeypatch):
     """Runs write no pages of their results."""
     monkeypatch.setattr("gsp_tf.runs.Run.report", lambda self: "report.html")
+
+
+@pytest.fixture
+def study(monkeypatch):
+    """Function that imports a study, or what studies share, by its name."""
+    folders = EXPERIMENTS / "studies", EXPERIMENTS
+    for folder in folders:
+        monkeypatch.syspath_prepend(folder)
+    yield importlib.import_module
+    for folder in folders:
+        for path in folder.glob("*.py"):
+            sys.modules.pop(path.stem, None)
 
 
 @pytest.fixture

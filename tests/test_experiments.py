@@ -1,7 +1,6 @@
 """The studies' tables, and one small study."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,21 +14,9 @@ TABLES = [
 ]
 
 
-@pytest.fixture
-def studies(monkeypatch):
-    """Imports a module of the studies by its name."""
-    monkeypatch.syspath_prepend(EXPERIMENTS / "studies")
-    monkeypatch.syspath_prepend(EXPERIMENTS)
-    before = set(sys.modules)
-    yield __import__
-    for name in set(sys.modules) - before:
-        if (EXPERIMENTS / f"{name}.py").exists() or (EXPERIMENTS / f"studies/{name}.py").exists():
-            del sys.modules[name]
-
-
-def test_a_study_writes_its_table_and_its_picture(studies, tmp_path):
-    (path,) = studies("run").run("toy_transport", ["--seeds=[0, 1]"], tmp_path, tmp_path)
-    records = studies("records")
+def test_a_study_writes_its_table_and_its_picture(study, tmp_path):
+    (path,) = study("run").run("toy_transport", ["--seeds=[0, 1]"], tmp_path, tmp_path)
+    records = study("records")
     found = records.read(path)
     kept = records.read(EXPERIMENTS / "results/studies/toy_transport.csv")
     for variant, row in kept.items():
@@ -38,11 +25,11 @@ def test_a_study_writes_its_table_and_its_picture(studies, tmp_path):
                 {seed: values[seed] for seed in (0, 1)}, rel=1e-3, abs=1e-9
             )
     assert (tmp_path / "toy_transport.png").stat().st_size > 10_000
-    assert {"collage", "evidence", "small_collage"} < set(studies("run").names())
+    assert {"collage", "evidence", "small_collage"} < set(study("run").names())
 
 
-def test_tables_are_read_as_they_were_written(studies, tmp_path):
-    records, path = studies("records"), tmp_path / "new/study.csv"
+def test_tables_are_read_as_they_were_written(study, tmp_path):
+    records, path = study("records"), tmp_path / "new/study.csv"
     rows = [("a", 0, "x", 1.0), ("a", 1, "x", 3.0), ("a", 0, "y", 0.25), ("b", 0, "x", -2e-7)]
     records.write(path, rows)
     assert records.read(path) == {"a": {"x": {0: 1, 1: 3}, "y": {0: 0.25}}, "b": {"x": {0: -2e-7}}}
@@ -60,17 +47,17 @@ def test_tables_are_read_as_they_were_written(studies, tmp_path):
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
-def test_the_tables_are_what_the_results_say(studies, path):
-    assert studies("records").table(path) in (EXPERIMENTS / "README.md").read_text("utf-8")
+def test_the_tables_are_what_the_results_say(study, path):
+    assert study("records").table(path) in (EXPERIMENTS / "README.md").read_text("utf-8")
 
 
-def test_the_pages_hold_the_tables_of_the_evidence(studies):
-    page, docs = studies("evidence_page"), EXPERIMENTS.parent / "docs"
+def test_the_pages_hold_the_tables_of_the_evidence(study):
+    page, docs = study("evidence_page"), EXPERIMENTS.parent / "docs"
     results = EXPERIMENTS / "results/evidence"
     text = (docs / "studies/evidence.md").read_text("utf-8")
     assert page.page(text, results) == text
     text = (docs / "losses.md").read_text("utf-8")
-    table = page.losses_markdown(studies("records").read(results / "losses.csv"))
+    table = page.losses_markdown(study("records").read(results / "losses.csv"))
     assert page.between_marks(text, table + "\n") == text
     with pytest.raises(ValueError, match="lacks the marks"):
         page.between_marks("no marks\n", "a table")
@@ -85,9 +72,9 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_pictures_come_from_the_tables(studies, tmp_path, name):
+def test_pictures_come_from_the_tables(study, tmp_path, name):
     out = EXPERIMENTS / ("results" if name == "small_collage" else "results/studies")
-    studies("run").run(name, [], out, tmp_path, draw=True)
+    study("run").run(name, [], out, tmp_path, draw=True)
     assert (tmp_path / f"{name}.png").stat().st_size > 10_000
 
 

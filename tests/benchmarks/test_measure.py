@@ -1,9 +1,16 @@
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import tensorflow as tf
 
+measure = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[2] / "benchmarks/measure.py"))
+)
 
-def test_sides_take_turns_and_the_warm_up_does_not_count(module):
-    measure = module("measure")
+
+def test_sides_take_turns_and_the_warm_up_does_not_count():
     calls = []
 
     def side(name):
@@ -18,13 +25,12 @@ def test_sides_take_turns_and_the_warm_up_does_not_count(module):
     assert list(times) == ["a", "b"] and min(times.values()) > 0
 
 
-def test_every_round_may_have_arguments_of_its_own(module):
-    measure, received = module("measure"), []
+def test_every_round_may_have_arguments_of_its_own():
+    received = []
     sides = {"a": received.append, "b": received.append}
     measure.medians({k: lambda x, f=f: [f(x), x] for k, f in sides.items()}, lambda n: [n], 1)
     assert received == [n for n in range(measure.WARM_UP + 1) for _ in sides]
 
 
-def test_peak_is_that_of_what_the_call_held(module):
-    peak_bytes = module("measure").peak_bytes
-    assert 60 * 2**20 < peak_bytes(lambda: np.ones(2**23)) < 100 * 2**20
+def test_peak_is_that_of_what_the_call_held():
+    assert 60 * 2**20 < measure.peak_bytes(lambda: np.ones(2**23)) < 100 * 2**20

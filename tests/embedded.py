@@ -13,7 +13,7 @@ from digit_runs import write_digits
 
 from gsp_tf._metadata import ModelInfo, Preprocessing, write_entries
 from gsp_tf.recipe import load_recipe
-from gsp_tf.runs import RunFolder, build_learner
+from gsp_tf.runs import RunFolder, build_learner, fingerprint, load_splits
 from gsp_tf.search._embedded import EmbeddingsFolder, EmbeddingsMetadata, ImageList, Outcome
 from gsp_tf.search._tables import vector_column
 
@@ -49,6 +49,15 @@ def save_run(path, images, pooling="{name: gap}", channels=1):
     keras.utils.set_random_seed(0)
     build_learner(folder.recipe(), num_classes=4, channels=channels).save(folder.model_path)
     return path
+
+
+def untrained_run(path, recipe):
+    """A run folder with a model of random weights, of the images of a recipe."""
+    folder = RunFolder(path).start(recipe)
+    train = load_splits(recipe).train
+    build_learner(recipe, len(train.class_names), recipe.data.channels).save(folder.model_path)
+    folder.update_metrics(status="finished", train_classes=fingerprint(train))
+    return folder
 
 
 def with_another_model(run, path):

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from embedded import untrained_run
 from PIL import Image
 
 from gsp_tf import backbones
 from gsp_tf.data import ArrayImages
 from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
 from gsp_tf.recipe import BackboneRecipe, ClassRecipe, DataRecipe, EmbeddingRecipe, Recipe
-from gsp_tf.runs import RunFolder, build_learner, fingerprint, load_splits
 
 SIZE = 16
 
@@ -47,11 +47,7 @@ def write_run(path):
         pooling=ClassRecipe("crow"),
         embedding=EmbeddingRecipe(8),
     )
-    train = load_splits(recipe).train
-    learner = build_learner(recipe, len(train.class_names), channels=3)
-    folder = RunFolder(path).start(recipe)
-    learner.save(folder.model_path)
-    folder.update_metrics(status="finished", train_classes=fingerprint(train))
+    untrained_run(path, recipe)
 
 
 def small_network(include_top, weights):

@@ -28,10 +28,9 @@ def _swin(models, side=64, window_size=4):
 
 
 def _meta_clip(models):
-    sizes = {**_SIZES, "intermediate_dim": 32}
-    text = {"vocabulary_size": 9, "embedding_dim": 16, "max_sequence_length": 4, **sizes}
-    of_images = models.MetaCLIP2VisionEncoder(**sizes, **_SQUARE)
-    return models.MetaCLIP2Backbone(of_images, models.MetaCLIP2TextEncoder(**text), 16)
+    of_images = models.MetaCLIP2VisionEncoder(**_MLP)
+    text = models.MetaCLIP2TextEncoder(max_sequence_length=4, **_TEXT)
+    return models.MetaCLIP2Backbone(of_images, text, 16)
 
 
 def _efficientnet(models):

@@ -6,14 +6,13 @@ import shutil
 
 import numpy as np
 import pytest
-from embedded import save_digits, save_run
+from digit_runs import run_command
+from embedded import save_digits, save_run, untrained_run
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from gsp_tf._files import file_sha256
-from gsp_tf.cli import main
 from gsp_tf.recipe import load_recipe
-from gsp_tf.runs import RunFolder, build_learner, fingerprint, load_splits
 from gsp_tf.search import RunModel, build_index, embed_images
 
 RECIPE = """
@@ -80,15 +79,6 @@ def recipe_file(tmp_path_factory):
     return file
 
 
-def untrained_run(path, recipe):
-    """A run folder with a model of random weights."""
-    folder = RunFolder(path).start(recipe)
-    train = load_splits(recipe).train
-    build_learner(recipe, len(train.class_names), channels=3).save(folder.model_path)
-    folder.update_metrics(status="finished", train_classes=fingerprint(train))
-    return folder
-
-
 @pytest.fixture(scope="session")
 def run(recipe_file):
     """Run folder of the recipe."""
@@ -125,12 +115,7 @@ def prepared_run(finished_run, images, tmp_path_factory):
 def command(capfd):
     """Function that gives the exit code, the output and the errors of a command."""
 
-    def call(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main([str(argument) for argument in arguments])
-        return exit.value.code, *capfd.readouterr()
-
-    return call
+    return lambda *arguments: (run_command(*arguments), *capfd.readouterr())
 
 
 @pytest.fixture

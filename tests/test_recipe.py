@@ -291,11 +291,7 @@ YAML = st.recursive(
 
 
 @given(st.lists(st.tuples(NAMES, YAML), max_size=3))
-@settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_file_is_a_recipe_or_refused(tmp_path, pairs):
     file = tmp_path / "any.yaml"
     text = "\n".join(f"{key}: {value}" for key, value in pairs)

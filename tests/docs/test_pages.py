@@ -76,6 +76,11 @@ def test_every_block_is_in_a_language_that_is_tested(page):
     assert page.read_text("utf-8").count("```") == 2 * len(blocks(page))
 
 
+def test_the_examples_of_the_readme_are_short():
+    for _, code in blocks(ROOT / "README.md", "python"):
+        assert len(code.strip().splitlines()) <= 16
+
+
 @pages("python")
 def test_python_blocks_run(page, tmp_path, monkeypatch, short_training):
     monkeypatch.chdir(tmp_path)

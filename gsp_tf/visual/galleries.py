@@ -75,9 +75,6 @@ def view_gallery(images: np.ndarray, views: np.ndarray) -> Figure:
     Returns:
         Figure of N rows.
 
-    Raises:
-        ValueError: if there are not as many views of each image.
-
     Example:
         >>> images = np.zeros((2, 8, 8, 1), np.uint8)
         >>> figure = view_gallery(images, np.repeat(images, 3, axis=0))
@@ -129,9 +126,6 @@ def strongest_images(maps: ArrayLike, count: int = 12) -> np.ndarray:
         Image indices, integers `(groups, count)`, sorted by the largest value of their map, highest
         first.
 
-    Raises:
-        ValueError: if the maps are not `(N, h, w, groups)`.
-
     Example:
         >>> maps = np.array([[[0.5, 0.1]], [[0.2, 0.9]], [[0.3, 0.0]]])[:, None]
         >>> strongest_images(maps, count=2).tolist()
@@ -157,10 +151,6 @@ def group_gallery(images: np.ndarray, maps: ArrayLike, count: int = 12) -> Figur
 
     Returns:
         Figure with two rows of pictures per group.
-
-    Raises:
-        ValueError: as in `overlay_groups`, or if the maps are not `(N, h, w, groups)` for the
-            images.
 
     Example:
         >>> images = np.zeros((3, 8, 8, 1), np.uint8)

@@ -24,14 +24,11 @@ def overlay_weights(image: np.ndarray, weights: ArrayLike) -> np.ndarray:
 
     Args:
         image: uint8 `(H, W, 1)` or `(H, W, 3)`; its luminance is shown.
-        weights: non-negative `(h, w)`, resized bilinearly to `(H, W)`.
+        weights: finite and non-negative `(h, w)` with a positive sum, resized bilinearly to
+            `(H, W)`.
 
     Returns:
         uint8 `(H, W, 3)`.
-
-    Raises:
-        ValueError: if the image is of another kind, or the weights are not a finite, non-negative
-            `(h, w)` with a positive sum.
 
     Example:
         >>> image = np.full((4, 4, 1), 100, np.uint8)
@@ -70,10 +67,6 @@ def overlay_groups(image: np.ndarray, maps: ArrayLike) -> np.ndarray:
     Returns:
         uint8 `(groups, H, W, 3)`.
 
-    Raises:
-        ValueError: if the image is of another kind, or the maps are not finite, non-negative
-            `(h, w, groups)` with positive sums.
-
     Example:
         >>> image = np.full((4, 4, 1), 100, np.uint8)
         >>> pictures = overlay_groups(image, np.full((2, 2, 3), 0.25))
@@ -101,10 +94,6 @@ def dominant_prototypes(images: np.ndarray, attribute_maps: ArrayLike) -> np.nda
 
     Returns:
         uint8 `(N, H, W, 3)`.
-
-    Raises:
-        ValueError: if the images are of another kind, or the maps are not finite, non-negative
-            `(N, h, w, m)` with positive sums.
 
     Example:
         >>> image = np.full((1, 4, 4, 1), 100, np.uint8)

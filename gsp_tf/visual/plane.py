@@ -34,9 +34,6 @@ def project(embeddings: ArrayLike, seed: int = 0) -> np.ndarray:
     Returns:
         float32 `(N, 2)`, the same for the same input and seed.
 
-    Raises:
-        ValueError: if the embeddings are not finite or not `(N, D)`.
-
     Example:
         >>> project([[0.0, 0.0, 0.0], [3.0, 0.0, 4.0]]).shape
         (2, 2)
@@ -80,9 +77,6 @@ def embedding_map(
         points: floats `(N, 2)`.
         labels: integers `(N,)`.
         images: N uint8 images `(H, W, 1)` or `(H, W, 3)`.
-
-    Returns:
-        The figure.
 
     Example:
         >>> images = np.zeros((2, 8, 8, 1), np.uint8)
@@ -142,18 +136,11 @@ def class_hulls(
     linear map to the plane preserves this.
 
     Args:
-        points: floats `(N, 2)`.
+        points: finite floats `(N, 2)`.
         labels: integers `(N,)`.
-        features: floats `(M, 2)` to draw the hulls of, such as the local features that the points
-            are averages of; `None` draws the hulls of the points.
+        features: finite floats `(M, 2)` to draw the hulls of, such as the local features that the
+            points are averages of; `None` draws the hulls of the points.
         feature_labels: integers `(M,)`, classes of the features.
-
-    Returns:
-        The figure.
-
-    Raises:
-        ValueError: if points or features are not finite `(n, 2)` with one label each, or if only
-            one of features and feature_labels is given.
 
     Example:
         >>> figure = class_hulls([[0, 0], [2, 0], [0, 2], [0.5, 0.5], [3, 3]], [0, 0, 0, 0, 1])

@@ -39,15 +39,12 @@ def attribute_histograms(
             one below the other.
         labels: integers `(N,)`.
         class_names: names of all classes by label.
-        classes: labels to draw; `None` for the `count` lowest.
+        classes: labels to draw, each of an image; `None` for the `count` lowest.
         count: number of classes if `classes` is `None`.
         figure: figure to draw in; `None` makes a new one.
 
     Returns:
         The figure, with one column per class.
-
-    Raises:
-        ValueError: if the attributes are not `(N, m)` with one label each, or a class has no image.
 
     Example:
         >>> attributes = np.array([[0.5, 0.5], [0.7, 0.3], [0.0, 1.0]])
@@ -115,10 +112,6 @@ def partition_maps(images: np.ndarray, assignments: ArrayLike) -> Figure:
 
     Returns:
         Figure of N columns.
-
-    Raises:
-        ValueError: if the assignments are not `(N, h, w)` for N images, or one is negative.
-        TypeError: if they are not integers.
 
     Example:
         >>> images = np.zeros((2, 8, 8, 1), np.uint8)
@@ -191,16 +184,14 @@ def correlation_maps(
 
     Args:
         images: uint8 `(N, H, W, 1)` or `(N, H, W, 3)`.
-        correlations: floats `(N, h, w, K)`, such as `CodedResidualTransform.correlation_maps`.
+        correlations: finite floats `(N, h, w, K)`, such as
+            `CodedResidualTransform.correlation_maps`.
         prototypes: indices of the prototypes to draw; `None` for those with the largest variation
             between places.
         count: number of prototypes if `prototypes` is `None`.
 
     Returns:
         Figure of N rows.
-
-    Raises:
-        ValueError: if the correlations are not finite, or are not `(N, h, w, K)` for N images.
 
     Example:
         >>> images = np.zeros((2, 8, 8, 1), np.uint8)

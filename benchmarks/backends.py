@@ -8,18 +8,14 @@ runs graphs, with and without XLA; JAX runs what it has compiled; PyTorch runs e
 compiler for C++ is installed, by `torch.compile`. Each backend has a process of its own.
 """
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 import time
 from functools import partial
 
 import keras
 import numpy as np
 from keras import ops
-from measure import rounds
+from measure import on_backend, rounds
 from results import Ratio, Table, main
 
 from gsp_tf import losses
@@ -255,12 +251,9 @@ def times(compiler, quick):
 
 def times_of(mode, quick):
     """The times of one mode, measured in a process of its own."""
-    environment = {**os.environ, "KERAS_BACKEND": MODES[mode]}
-    command = [sys.executable, __file__, "--times", mode, *["--quick"] * quick]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{mode}: {done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+    compiler = mode in ("TensorFlow, XLA", "torch.compile")
+    program = f"import json, backends; print(json.dumps(backends.times({compiler}, {quick})))"
+    return on_backend(MODES[mode], program)
 
 
 def run(quick=False):
@@ -284,10 +277,4 @@ def run(quick=False):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--times"]:
-        mode = sys.argv[2]
-        print(
-            json.dumps(times(mode in ("TensorFlow, XLA", "torch.compile"), "--quick" in sys.argv))
-        )
-    else:
-        main(run)
+    main(run)

@@ -251,6 +251,7 @@ def train(devices, side):
 
 def training(side, rounds):
     """Steps on one device and on two, which share the cores."""
+    from measure import on_backend
     from results import Ratio, Table
 
     rows = []
@@ -260,12 +261,8 @@ def training(side, rounds):
             sides = []
             for devices in (1, 2):
                 flags = f"--xla_force_host_platform_device_count={devices}"
-                environment = {**os.environ, "KERAS_BACKEND": backend, "XLA_FLAGS": flags}
                 program = f"import cluster; cluster.train({devices}, {side})"
-                command = [sys.executable, "-c", program]
-                options = {"env": environment, "cwd": HERE, "check": True, "text": True}
-                done = subprocess.run(command, stdout=subprocess.PIPE, **options)
-                sides.append(json.loads(done.stdout.splitlines()[-1]))
+                sides.append(on_backend(backend, program, XLA_FLAGS=flags))
             losses, clock, processor = np.moveaxis(sides, -1, 0)
             clock, processor = (np.diff(t)[:, 2:].mean(axis=1) for t in (clock, processor))
             differ = np.abs(losses[1] / losses[0] - 1).max()
@@ -287,7 +284,7 @@ def load():
 
 
 def run(quick=False):
-    from jobs import photographs_in
+    from pipeline import photographs_in
 
     from gsp_tf.runs import pretrained_run
 

@@ -13,7 +13,6 @@ where other programs run.
 """
 
 import functools
-import os
 import resource
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from measure import rounds
-from pipeline import photographs
+from pipeline import photographs_in
 from results import Ratio, Table, main
 
 from gsp_tf import backbones
@@ -34,23 +33,11 @@ from gsp_tf.search import RunModel
 from gsp_tf.training import inference
 
 NETWORK, SIDE = "efficientnet_lite0", 224
-CLASSES = 25
 NEIGHBOURS = 10
 SAMPLE, ALTERED, ALTERATIONS = 512, 64, 4  # of `calibrate_on_copies`, besides a JPEG of each
 EXAMPLES = 64  # test images whose place maps a report shows
 TARGET = 3.0
 FORMATS = "saved_model", "onnx", "litert", "keras"
-
-
-def photographs_in(folder, count):
-    """A folder with classes of `count` photographs, and the photographs."""
-    classes, paths = Path(folder, "photographs"), []
-    for number, path in enumerate(photographs(folder, count)):
-        name = path.parent.name if "PHOTOGRAPHS" in os.environ else f"{number % CLASSES}"
-        paths.append(classes / name / path.name)
-        paths[-1].parent.mkdir(parents=True, exist_ok=True)
-        paths[-1].symlink_to(path)
-    return classes, sorted(paths)
 
 
 def make_run(folder, classes):

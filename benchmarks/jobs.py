@@ -20,7 +20,7 @@ import numpy as np
 from losses import SOP_CLASSES, batch, memory_functions
 from measure import medians
 from PIL import Image
-from pipeline import photographs
+from pipeline import photographs_in
 from results import Ratio, Table, main
 
 from gsp_tf.recipe import load_recipe
@@ -30,18 +30,8 @@ from gsp_tf.search import Embeddings, build_index
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers/bin/python"
 NETWORK, SIDE, BATCH = "efficientnet_lite0", 224, 64
-CLASSES, STEPS = 32, 10
+STEPS = 10
 MEGAPIXELS = 4000, 3000
-
-
-def photographs_in(folder, count):
-    """A folder of 32 classes with `count` photographs in all, and their paths."""
-    files, target, paths = photographs(folder, count), Path(folder, "photographs"), []
-    for number, path in enumerate(files):
-        paths.append(target / f"{number * CLASSES // len(files):02}" / f"{number:05}.jpg")
-        paths[-1].parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, paths[-1])
-    return target, paths
 
 
 def enlarged(paths, folder):

@@ -6,13 +6,9 @@ own process. Peaks are those of the whole process, from its start; seconds are t
 """
 
 import json
-import os
 import resource
 import statistics
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 BATCH, DIM, STEPS = 128, 128, 6
 MODES = {
@@ -76,17 +72,11 @@ def steps(num_classes, sampled, optimizer, options, jit_compile):
 
 def measured(num_classes, case, mode):
     """What `steps` returns for a case, from a process with the backend of a mode."""
+    from measure import on_backend
+
     backend, jit_compile = MODES[mode]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps([num_classes, *case[:3], jit_compile])],
-        env={**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": "-1"},
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{case} on {mode} failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    given = json.dumps([num_classes, *case[:3], jit_compile])
+    return on_backend(backend, PROGRAM, given, CUDA_VISIBLE_DEVICES="-1")
 
 
 def run(quick=False):

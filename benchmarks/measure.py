@@ -1,10 +1,15 @@
 """Measures the time and memory of functions for the benchmarks."""
 
+import json
 import multiprocessing
+import os
 import re
 import statistics
+import subprocess
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -57,6 +62,23 @@ def in_fresh_processes(function, tasks):
     context.set_forkserver_preload(["gsp_tf.layers"])
     with ProcessPoolExecutor(1, context, max_tasks_per_child=1) as pool:
         return list(pool.map(function, *zip(*tasks, strict=True)))
+
+
+def on_backend(backend, program, *arguments, **environment):
+    """What a program prints last, which is JSON, in a process with a backend of Keras.
+
+    The program is Python code that imports files of this folder.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, "KERAS_BACKEND": backend, **environment},
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{program} {arguments} failed on {backend}:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _status(field):

@@ -8,6 +8,7 @@ and the cost of the class-balanced sampler at the size of Stanford Online Produc
 """
 
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -29,6 +30,7 @@ from gsp_tf.losses import ContrastiveLoss
 SIDE = 227
 SMALLEST_AREA = (40 / 256) ** 2  # of a random crop, in that of the central square
 NUM_FILES = 256
+CLASSES = 32
 BATCH_SIZE = 32
 WARM_UP_BATCHES = 8
 ROUND_BATCHES = 24
@@ -59,6 +61,16 @@ def photographs(folder, count):
         return write_photographs(folder, count)
     found = sorted(Path(given).glob("*/*.jpg"))
     return found[:: max(1, len(found) // count)][:count]
+
+
+def photographs_in(folder, count):
+    """A folder of 32 classes with `count` photographs in all, and their paths."""
+    files, target, paths = photographs(folder, count), Path(folder, "photographs"), []
+    for number, path in enumerate(files):
+        paths.append(target / f"{number * CLASSES // len(files):02}" / f"{number:05}.jpg")
+        paths[-1].parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, paths[-1])
+    return target, paths
 
 
 def bare(paths, work):

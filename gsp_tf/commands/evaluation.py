@@ -1,12 +1,19 @@
 """Metrics of runs and of other embeddings: `evaluate`, `rank`, `verify`, `report`."""
 
 import itertools
+import json
 import warnings
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
+from gsp_tf import evaluation, runs, search
+from gsp_tf._console import as_cell, counted
+from gsp_tf._files import locked, replace_text
 from gsp_tf._numbers import Count, PositiveShare, Size
 from gsp_tf.runs import is_run, require_run
+from gsp_tf.visual import display_name, percent
 
 _AT = (1, 5, 10)
 _TOKENS = 16
@@ -46,9 +53,7 @@ def evaluate(
         raise ValueError(
             "--at and --out are for --rerank; gsp-tf rank RUN prints other ranking metrics."
         )
-    from gsp_tf.runs import open_run
-
-    opened = open_run(run)
+    opened = runs.open_run(run)
     opened.evaluate()
     opened.show()
 
@@ -62,23 +67,18 @@ def _check_tokens(tokens, rerank, gallery=()):
 
 def _rerank_test_images(run, methods, tokens, at, out, **options):
     """Print and write the metrics of ways to re-rank the test images of a run."""
-    from gsp_tf._files import locked
-    from gsp_tf.commands._rankings import reranked, write_metrics
-    from gsp_tf.evaluation import RERANKINGS
-    from gsp_tf.runs import Run, has_local_features, open_run, rerank_run
-
-    opened, every, at = open_run(run), RERANKINGS, sorted(set(at)) or _AT
-    is_one = "all" in methods and isinstance(opened, Run)
-    if is_one and not has_local_features(opened.learner.embedder):
+    opened, every, at = runs.open_run(run), evaluation.RERANKINGS, sorted(set(at)) or _AT
+    is_one = "all" in methods and isinstance(opened, runs.Run)
+    if is_one and not runs.has_local_features(opened.learner.embedder):
         print(
             "note: transport is left out; it needs a pooling with weights, such as gsp, and after "
             "it at most a linear map."
         )
-        every = RERANKINGS[:-1]
-    found = rerank_run(opened, _each(methods, every), tokens or _TOKENS, at, **options)
-    record = reranked(found)
+        every = evaluation.RERANKINGS[:-1]
+    found = runs.rerank_run(opened, _each(methods, every), tokens or _TOKENS, at, **options)
+    record = _reranked(found)
     with locked(run):
-        write_metrics(record, out or Path(run) / "reranking.json")
+        _write_metrics(record, out or Path(run) / "reranking.json")
 
 
 def _each(methods, every):
@@ -154,8 +154,6 @@ def rank(
         out: JSON file for all metrics; null is ranking.json in a run, reranking.json with --rerank,
             and none for other sources.
     """
-    from gsp_tf.search import metric_of
-
     is_run = _is_run_folder(source)
     _check_tokens(tokens, rerank, gallery)
     columns = _columns(by, exclude_same, table)
@@ -185,24 +183,20 @@ def rank(
         sources["whitening"] = images.whitening
         _rerank_test_images(source, rerank, tokens, at, out, **sources)
         return
-    metric = metric_of(images, metric)
+    metric = search.metric_of(images, metric)
     if rerank:
         record = _rerank(source, images, rerank, at, sources)
     elif dims:
         record = _rank_prefixes(images, dims, at, metric, sources)
     else:
-        from gsp_tf.evaluation import grouped_recall
-
         if classes_per_group:  # before anything is printed, because it may refuse the number
-            grouped = grouped_recall(*images.searched[:2], classes_per_group, at, metric)
+            grouped = evaluation.grouped_recall(*images.searched[:2], classes_per_group, at, metric)
         record = _rank(images, at, by, metric, sources)
         if classes_per_group:
             record["grouped_recall"] = _print_groups(grouped, at, classes_per_group)
     if is_run:
         out = out or Path(source, "reranking.json" if rerank else "ranking.json")
-    from gsp_tf.commands._rankings import write_metrics
-
-    write_metrics(record, out)
+    _write_metrics(record, out)
 
 
 def _is_run_folder(source):
@@ -214,9 +208,7 @@ def _is_run_folder(source):
 
 def _read_images(source, gallery, columns=(), table=None, **options):
     """The images of `ranked_images`, after its notes are printed."""
-    from gsp_tf.search import ranked_images
-
-    images = ranked_images(source, gallery, columns, table, **options)
+    images = search.ranked_images(source, gallery, columns, table, **options)
     for note in images.notes:
         print(f"note: {note}")
     return images
@@ -241,27 +233,24 @@ def _refuse_together(options):
 
 def _rank(images, at, by, metric, sources):
     """Print ranking metrics in all galleries, and by group; what to write."""
-    from gsp_tf.commands._rankings import print_ranking, print_rankings, ranking_record
-    from gsp_tf.evaluation import gallery_metrics, ranking_metrics
-
     queries = images.searched[:2]
     names = ["precision_at_1", "map_at_r", f"ndcg_at_{at[-1]}"]
     if images.galleries is not None and len(set(images.galleries)) > 1:
         references = images.galleries, *images.searched[2:]
-        found = gallery_metrics(*queries, *references, at, metric, **sources)
+        found = evaluation.gallery_metrics(*queries, *references, at, metric, **sources)
         for gallery in sorted(set(images.galleries.tolist()) - set(found)):
             print(
                 f"note: {gallery} is left out: no query has an image of its class there, or all "
                 "its images are of one class."
             )
-        print_rankings(f"The same queries in each gallery{_UNITS}", "gallery", found, names)
-        return {"galleries": {name: ranking_record(of) for name, of in found.items()}}
-    found = ranking_metrics(*images.searched, at, metric, **sources)
-    print_ranking(found, at)
-    record = {"all": ranking_record(found)}
+        _print_rankings(f"The same queries in each gallery{_UNITS}", "gallery", found, names)
+        return {"galleries": {name: _ranking_record(of) for name, of in found.items()}}
+    found = evaluation.ranking_metrics(*images.searched, at, metric, **sources)
+    _print_ranking(found, at)
+    record = {"all": _ranking_record(found)}
     if by is not None:
         groups = found.by(images.groups(by))
-        record[f"by {by}"] = {name: ranking_record(of) for name, of in groups.items()}
+        record[f"by {by}"] = {name: _ranking_record(of) for name, of in groups.items()}
         title = f"Queries by {by}"
         if by == "class" and len(groups) > _MOST_CLASSES:
             worst = sorted(groups, key=lambda name: record["by class"][name]["map_at_r"])
@@ -269,52 +258,135 @@ def _rank(images, at, by, metric, sources):
             title = (
                 f"The {_MOST_CLASSES} of {len(record['by class'])} classes with the lowest MAP@R"
             )
-        print_rankings(title + _UNITS, by, groups, names)
+        _print_rankings(title + _UNITS, by, groups, names)
     return record
 
 
 def _print_groups(found, at, classes_per_group):
     """Print grouped Recall@K in random groups of classes; what to write."""
-    from gsp_tf.evaluation import intervals
-    from gsp_tf.visual import percent
-
     print(f"Among random groups of {classes_per_group} classes, in percent:")
     for k, estimate in zip(at, found.values(), strict=True):
         print(f"  grouped Recall@{k} {percent(*estimate)}")
     return {
         "classes_per_group": classes_per_group,
         **{name: of.value for name, of in found.items()},
-        "intervals": intervals(found),
+        "intervals": evaluation.intervals(found),
     }
 
 
 def _rank_prefixes(images, dims, at, metric, sources):
     """Print ranking metrics of prefixes of the embeddings; what to write."""
-    from gsp_tf.commands._rankings import print_rankings, ranking_record
-    from gsp_tf.runs import prefix_metrics
-
-    found = prefix_metrics(sorted(set(dims)), *images.searched, at=at, metric=metric, **sources)
+    dims = sorted(set(dims))
+    found = runs.prefix_metrics(dims, *images.searched, at=at, metric=metric, **sources)
     names = [*(f"recall_at_{k}" for k in at), "map_at_r"]
     rows = {f"{dim:,}": metrics for dim, metrics in found.items()}
-    print_rankings(f"The first dimensions of the embeddings{_UNITS}", "dimensions", rows, names)
-    return {"dims": {str(dim): ranking_record(metrics) for dim, metrics in found.items()}}
+    _print_rankings(f"The first dimensions of the embeddings{_UNITS}", "dimensions", rows, names)
+    return {"dims": {str(dim): _ranking_record(metrics) for dim, metrics in found.items()}}
 
 
 def _rerank(source, images, methods, at, sources):
     """Print metrics of ways to re-rank images that are not of a run; what to write."""
-    from gsp_tf.commands._rankings import reranked
-    from gsp_tf.evaluation import RERANKINGS, reranking_metrics
-
     if images.metric == "cosine":
         raise ValueError(
             f"--rerank compares Euclidean distances; the embeddings of {source} or of its gallery "
             "are for cosine distances."
         )
-    methods = _each(methods, RERANKINGS[:-1])
-    results = reranking_metrics(
+    methods = _each(methods, evaluation.RERANKINGS[:-1])
+    results = evaluation.reranking_metrics(
         *images.searched, methods, at, *images.tokens, **sources, whitening=images.whitening
     )
-    return reranked(results)
+    return _reranked(results)
+
+
+def _write_metrics(record, out):
+    """Write metrics to a JSON file, if there is one."""
+    if out is not None:
+        replace_text(out, json.dumps(record, indent=2) + "\n")
+        print(f"Metrics: {out}")
+
+
+def _ranking_record(metrics):
+    """The means of `RankingMetrics`, the counts of queries, and the 95 % intervals, for JSON."""
+    means = metrics.means()
+    return {
+        **{name: found.value for name, found in means.items()},
+        "num_queries": metrics.num_queries,
+        "num_skipped": len(metrics.labels) - metrics.num_queries,
+        "intervals": evaluation.intervals(means),
+    }
+
+
+def _print_rankings(title, heading, rows, names, **more):
+    """Print some metrics of `RankingMetrics` by row as a table, in percent with their intervals.
+
+    More are texts of further columns, by their heading.
+    """
+    lines = []
+    for row, (name, metrics) in enumerate(rows.items()):
+        means = metrics.means()
+        cells = [percent(*means[column]) for column in names]
+        cells += [texts[row] for texts in more.values()]
+        lines.append([as_cell(name), f"{metrics.num_queries:,}", *cells])
+    headings = as_cell(heading), "queries", *map(display_name, names), *more
+    _print_table(headings, lines, as_cell(title))
+
+
+def _print_table(headings, rows, title=None):
+    """Print rows of texts as a table, all but the first column to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    first, *others = headings
+    table = Table(title=title)
+    table.add_column(first, no_wrap=True)
+    for heading in others:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _print_ranking(metrics, at):
+    """Print all metrics of `RankingMetrics` as a table, a column for each value of K."""
+    means, by_class = metrics.means(), metrics.class_means()
+    skipped = len(metrics.labels) - metrics.num_queries
+    queries = counted(metrics.num_queries, "query", "queries")
+    title = f"{queries} of {counted(len(by_class.labels), 'class')}"
+    title += f" ({skipped:,} more have no positive)" if skipped else ""
+    title += ", in percent"
+    if len(by_class.labels) > 1:
+        title += " with 95 % intervals from resampled classes"
+    print(title)
+    rows = []
+    for kind in ("recall", "precision", "map", "mrr", "ndcg"):
+        name = display_name(f"{kind}_at_{at[-1]}").partition("@")[0]
+        rows.append([name, *(percent(*means[f"{kind}_at_{k}"]) for k in at)])
+    _print_table(["", *(f"@{k}" for k in at)], rows)
+    print(
+        f"MAP@R {percent(*means['map_at_r'])}, R-precision {percent(*means['r_precision'])}; with "
+        f"every class weighing the same, MAP@R {percent(*by_class.means()['map_at_r'])}"
+    )
+
+
+def _reranked(results):
+    """Print the results of ways to re-rank as a table; what to write of them."""
+    _print_rankings(
+        "Re-ranking: metrics in percent with 95 % intervals from resampled classes, seconds for "
+        "all queries, bytes per image",
+        "method",
+        {name: found.metrics for name, found in results.items()},
+        ["precision_at_1", "map_at_r"],
+        seconds=[f"{found.seconds:.1f}" for found in results.values()],
+        bytes=[f"{found.bytes_per_image:,}" for found in results.values()],
+    )
+    return {
+        name: {
+            **_ranking_record(found.metrics),
+            "seconds": found.seconds,
+            "bytes": found.bytes_per_image,
+        }
+        for name, found in results.items()
+    }
 
 
 def verify(
@@ -339,15 +411,9 @@ def verify(
         out: JSON file for the metrics; null is verification.json in a run, and none for other
             sources.
     """
-    import numpy as np
-
-    from gsp_tf.commands._rankings import write_metrics
-    from gsp_tf.evaluation import classes_for_interval, intervals
-    from gsp_tf.search import metric_of
-
     is_run = _is_run_folder(source)
     images = _read_images(source, gallery)
-    metric = metric_of(images, metric)
+    metric = search.metric_of(images, metric)
     if gallery:
         found, record, what = _identified(images, rates, metric)
         of_kind = "of the gallery among the queries, or of others"
@@ -356,22 +422,19 @@ def verify(
         of_kind = "of two images or more"
     print(f"{what}, with 95 % intervals from resampled classes:")
     if any(np.isnan(estimate.low) for estimate in found.values()):
-        print(f"An interval is unknown with fewer than {classes_for_interval()} classes {of_kind}.")
+        needed = evaluation.classes_for_interval()
+        print(f"An interval is unknown with fewer than {needed} classes {of_kind}.")
     width = max(map(len, found))
     for name, estimate in found.items():
         print(f"  {name:<{width}}  {estimate}")
     record = {name: of.value for name, of in found.items()} | record
-    record["intervals"] = intervals(found)
-    write_metrics(record, out or (Path(source) / "verification.json" if is_run else None))
+    record["intervals"] = evaluation.intervals(found)
+    _write_metrics(record, out or (Path(source) / "verification.json" if is_run else None))
 
 
 def _identified(images, rates, metric):
     """Metrics of open-set identification, their counts to write, and these in words."""
-    import numpy as np
-
-    from gsp_tf.evaluation import open_set_identification
-
-    found = open_set_identification(*images.searched, rates, metric)
+    found = evaluation.open_set_identification(*images.searched, rates, metric)
     _, labels, _, known = images.searched
     known = np.isin(labels, known)
     what = f"{known.sum():,} queries of classes in the gallery and {(~known).sum():,} of others"
@@ -380,18 +443,13 @@ def _identified(images, rates, metric):
 
 def _paired(images, rates, metric):
     """Metrics of all pairs, their counts to write, and these in words."""
-    import numpy as np
-
-    from gsp_tf._console import counted
-    from gsp_tf.evaluation import PairDistances, opis, verification_metrics
-
     embeddings, labels, *gallery = images.searched
     if images.references is not None:  # the own gallery of a run
         embeddings, labels = map(np.concatenate, ((embeddings, gallery[0]), (labels, gallery[1])))
-    pairs = PairDistances(embeddings, labels, metric)
-    found = verification_metrics(pairs, rates)
+    pairs = evaluation.PairDistances(embeddings, labels, metric)
+    found = evaluation.verification_metrics(pairs, rates)
     try:
-        found["opis"] = opis(pairs).estimate()
+        found["opis"] = evaluation.opis(pairs).estimate()
     except ValueError as error:
         print(f"note: opis is left out. {error}")
     what = (
@@ -413,7 +471,7 @@ def report(runs: list[str], *, out: str = "tables"):
         runs: Run folders.
         out: Folder for table.md and table.csv.
     """
-    from gsp_tf.runs import Comparison
+    from gsp_tf.runs import Comparison  # the argument has the name of the package
 
     comparison = Comparison(runs, skip=True)
     for reason in comparison.skipped:

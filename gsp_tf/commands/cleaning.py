@@ -2,7 +2,10 @@
 
 from typing import Literal
 
+from gsp_tf import search
+from gsp_tf._console import bulleted, counted, printable
 from gsp_tf._numbers import Count, NonNegative, Seed
+from gsp_tf.recipe import load_recipe
 from gsp_tf.runs import run_folder
 
 _MOST_NAMED = 5
@@ -40,15 +43,8 @@ def dedup(
         seed: Seed of the samples.
     """
     run = run and run_folder(run)
-    from gsp_tf._console import counted
-    from gsp_tf.search import find_duplicates
-
-    recipe = None
-    if splits is not None:
-        from gsp_tf.recipe import load_recipe
-
-        recipe = load_recipe(splits)
-    found = find_duplicates(sources, out, run, distance, thresholds, recipe, table, seed)
+    recipe = None if splits is None else load_recipe(splits)
+    found = search.find_duplicates(sources, out, run, distance, thresholds, recipe, table, seed)
     _show_new(found)
     if found.distance is not None:
         print(f"Near duplicates are at most {found.distance:.4g} apart.")
@@ -80,8 +76,6 @@ def dedup(
 
 def _show_new(found):
     """Print how many images were embedded, and which cannot be read."""
-    from gsp_tf._console import bulleted, counted, printable
-
     if found.num_new is not None:
         print(f"Embedded {counted(found.num_new, 'new image')}.")
     if found.problems:
@@ -91,8 +85,6 @@ def _show_new(found):
 
 def _show_shared(found):
     """Print which images two sets share."""
-    from gsp_tf._console import counted, printable
-
     if found.sets is not None and not found.shared:
         print("The sets share no image.")
     for (one, other), (in_one, in_other) in found.shared.items():
@@ -135,10 +127,7 @@ def clean(
         table: Format of the table.
     """
     run = run and run_folder(run)
-    from gsp_tf._console import counted, printable
-    from gsp_tf.search import find_label_errors
-
-    found = find_label_errors(sources, out, run, k, metric, table)
+    found = search.find_label_errors(sources, out, run, k, metric, table)
     _show_new(found)
     if found.num_unlabelled:
         print(f"{counted(found.num_unlabelled, 'image')} without a label left out.")

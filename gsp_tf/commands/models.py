@@ -5,10 +5,11 @@ import shlex
 import sys
 from typing import Literal, get_args
 
+from gsp_tf import runs
 from gsp_tf._console import counted
 from gsp_tf._names import Convertible
 from gsp_tf._numbers import Count, Size, SizeOrZero
-from gsp_tf.runs import require_run, run_folder
+from gsp_tf.runs import RunFolder, require_run, run_folder
 
 
 def backbones(names: list[str] = ()):
@@ -203,9 +204,7 @@ def publish(run: str, *, out: str | None = None, license: str | None = None):
 
 def _show_untrained(run):
     """Print that the model of a run folder is the untrained one, if it is."""
-    from gsp_tf.runs import RunFolder, untrained_note
-
-    note = untrained_note(RunFolder(run).metrics())
+    note = runs.untrained_note(RunFolder(run).metrics())
     if note is not None:
         print(f"{run}: {note}")
 

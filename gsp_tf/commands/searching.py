@@ -4,8 +4,12 @@ import os
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from jsonargparse.typing import OpenUnitInterval
 
+from gsp_tf import evaluation
+from gsp_tf._console import counted, listed, printable
+from gsp_tf._files import replacing
 from gsp_tf._numbers import Count, Port, Positive, PositiveShare, Seed, Size
 from gsp_tf._typing import Reranking
 from gsp_tf.runs import is_run, run_folder
@@ -56,7 +60,6 @@ def index(
         sample: With --compare, number of vectors to read, at random if there are more; null is
             100,000.
     """
-    from gsp_tf._console import counted
     from gsp_tf.search import Index, build_index, change_index, verify_index
 
     changes = _given(add, replace, delete or None)
@@ -129,7 +132,6 @@ def _compare(folder, out, recall, sample, metric, dim):
     from rich.console import Console
     from rich.table import Table
 
-    from gsp_tf._files import replacing
     from gsp_tf.search import compare_indexes
     from gsp_tf.visual import index_curve
 
@@ -230,7 +232,6 @@ def search(
         why: With --html, show which places of the query and its first neighbours the model matches.
     """
     from gsp_tf import search
-    from gsp_tf._console import counted
 
     is_index = search.is_index(run)
     run = run if is_index else run_folder(run)
@@ -279,8 +280,6 @@ def _holds_many(source):
 
 def _report(searches, thresholds, rerank):
     """Print the neighbours of the first queries, and what was written for all."""
-    from gsp_tf._console import counted
-
     for query, neighbours in searches.first:
         _show(neighbours, query, rerank)
     found = f"{searches.path}: neighbours of {counted(searches.queries, 'query', 'queries')}"
@@ -300,8 +299,6 @@ def _report(searches, thresholds, rerank):
 def _show(neighbours, image, rerank):
     """Print the neighbours, one per line, under the folder that contains them all."""
     from rich.cells import cell_len, set_cell_size
-
-    from gsp_tf._console import printable
 
     folders = {os.path.dirname(found.path) for found in neighbours}
     is_local = all(map(os.path.isabs, folders))  # not an address such as s3://...
@@ -366,10 +363,6 @@ def calibrate(
         seed: Seed of the samples of classes that give the intervals.
         out: File to write; null is thresholds.json in the source.
     """
-    import numpy as np
-
-    from gsp_tf._console import counted, listed
-    from gsp_tf.evaluation import classes_for_interval
     from gsp_tf.search import calibrate, read_labelled, thresholds_path
 
     read = read_labelled(source, seed=seed)
@@ -388,7 +381,7 @@ def calibrate(
     )
     on = found.calibrated_on
     paired = np.count_nonzero(np.bincount(read.classes[1]) > 1)
-    needed = classes_for_interval(found.confidence)
+    needed = evaluation.classes_for_interval(found.confidence)
     print(
         f"Calibrated on {counted(on.images, 'image')} of {counted(on.classes, 'class')}, "
         f"{on.source}: {counted(on.positive_pairs, 'pair')} of the same class and "

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from gsp_tf import runs, tuning
 from gsp_tf._console import command_line
 from gsp_tf._numbers import Count, NonNegative
 from gsp_tf.recipe import DataRecipe, compose, given_values, recipe_values
@@ -63,30 +64,24 @@ def train(
         given = {name: value for name, value in others.items() if value}
         changes = _resumed_changes({**fields, **given})
         if RunFolder(resume).is_ladder():
-            from gsp_tf.runs import Ladder
-
-            trained = Ladder(resume).climb(minutes, **changes)
+            trained = runs.Ladder(resume).climb(minutes, **changes)
         else:
             require_run(resume)
             _refuse_minutes(minutes, resume)
-            from gsp_tf.runs import open_run
-
-            trained = open_run(resume).resume(**changes)
+            trained = runs.open_run(resume).resume(**changes)
     else:
         recipe, path, images = _recipe_of(recipes, fields, skip_unreadable, deterministic)
-        from gsp_tf.runs import Ladder, climbs, ladder_recipes, load_splits, open_run
-
         of_photographs = _photographs(recipes) is not None
-        if of_photographs and climbs(recipe):
-            rungs = ladder_recipes(recipe, given_values(recipes[1:], fields))
-            splits = load_splits(recipe, images)
-            ladder = Ladder.at(run or path, rungs, splits, or_beside=run is None)
+        if of_photographs and runs.climbs(recipe):
+            rungs = runs.ladder_recipes(recipe, given_values(recipes[1:], fields))
+            splits = runs.load_splits(recipe, images)
+            ladder = runs.Ladder.at(run or path, rungs, splits, or_beside=run is None)
             trained = ladder.climb(minutes)
         else:
             _refuse_minutes(minutes, recipe.name)
-            trained = open_run(run or _free(path, "train"), recipe)
+            trained = runs.open_run(run or _free(path, "train"), recipe)
             if of_photographs and not recipe.protocol.is_ensemble:
-                trained.splits = load_splits(recipe, images)
+                trained.splits = runs.load_splits(recipe, images)
                 if trained.splits.unlabelled is not None:
                     print(f"{len(trained.splits.unlabelled):,} images without a class also train.")
             else:
@@ -118,8 +113,6 @@ def adapt(
         run: Run folder to create or continue; null is runs/NAME-HEAD-SEED, with a number for
             another recipe or other photographs.
     """
-    from gsp_tf.runs import Ladder, choices_text, ladder_recipes, load_splits
-
     if "initial_run" in fields:
         raise ValueError(
             f"A frozen network starts from weights, not from initial_run={fields['initial_run']}: "
@@ -132,10 +125,10 @@ def adapt(
     recipe, photographs, images = _fitting(compose([], fields), folder, [], fields)
     if "name" not in fields:
         recipe = replace(recipe, name=f"{recipe.name}-{head}")
-    recipe = ladder_recipes(recipe, fields, head)["head"]
-    print(choices_text(recipe, photographs), end="\n\n", flush=True)
-    path, splits = run or f"runs/{recipe.name}-{recipe.seed}", load_splits(recipe, images)
-    ladder = Ladder.at(path, {"head": recipe}, splits, or_beside=run is None)
+    recipe = runs.ladder_recipes(recipe, fields, head)["head"]
+    print(runs.choices_text(recipe, photographs), end="\n\n", flush=True)
+    path, splits = run or f"runs/{recipe.name}-{recipe.seed}", runs.load_splits(recipe, images)
+    ladder = runs.Ladder.at(path, {"head": recipe}, splits, or_beside=run is None)
     ladder.climb().show()
     return _exit_code([ladder])
 
@@ -173,24 +166,19 @@ def tune(
     if resume is not None:
         if recipes or search or objective or out or fields or no_pruning or sampler:
             raise ValueError("--resume takes all but --trials from the folder of the search.")
-        from gsp_tf.tuning import Tuning
-
-        tuning = Tuning(resume)
+        tuned = tuning.Tuning(resume)
     else:
-        from gsp_tf.tuning import Tuning, TuningSpace
-
-        space = TuningSpace.read(search)
+        space = tuning.TuningSpace.read(search)
         recipe, path, images = _recipe_of(recipes, fields, place="tuning")
         path = out or _free(path, "tune")
-        tuning = Tuning(path, recipe, space, objective, sampler or "tpe", pruning=not no_pruning)
+        algorithm = sampler or "tpe"
+        tuned = tuning.Tuning(path, recipe, space, objective, algorithm, pruning=not no_pruning)
         if images is not None:
-            from gsp_tf.runs import load_splits
-
-            tuning.splits = load_splits(recipe, images)
-    is_done = tuning.run(trials)
-    tuning.show()
+            tuned.splits = runs.load_splits(recipe, images)
+    is_done = tuned.run(trials)
+    tuned.show()
     if not is_done:
-        print(f"To continue: {command_line('tune', '--resume', tuning.path)}")
+        print(f"To continue: {command_line('tune', '--resume', tuned.path)}")
     return 0 if is_done else 130
 
 
@@ -217,9 +205,7 @@ def check(
         augmented: PNG file to write, with some training images and what training sees of them.
     """
     recipe, path, images = _recipe_of(recipes, fields, skip_unreadable, deterministic)
-    from gsp_tf.runs import check_recipe
-
-    check = check_recipe(recipe, run or _free(path, "train"), images, augmented)
+    check = runs.check_recipe(recipe, run or _free(path, "train"), images, augmented)
     print(check.text())
     return 1 if check.missing else 0
 
@@ -237,7 +223,7 @@ def demo(*, runs: str = "runs", epochs: Count | None = None, data: str | None = 
             then efficientnet_lite0 with ImageNet weights from the extra [pretrained], which is also
             evaluated untrained.
     """
-    from gsp_tf.runs import print_results, run_demo
+    from gsp_tf.runs import print_results, run_demo  # an argument has the name of the package
 
     report, trained = run_demo(runs, epochs, data)
     print_results([run.folder for run in trained])
@@ -261,10 +247,8 @@ def _recipe_of(recipes, fields, skip_unreadable=False, deterministic=False, plac
     recipe, images = compose(files, fields), None
     first = [Path(files[0]).stem] if len(files) > 1 and folder is None else []
     if folder is not None:
-        from gsp_tf.runs import choices_text
-
         recipe, photographs, images = _fitting(recipe, folder, files, fields)
-        print(choices_text(recipe, photographs), end="\n\n", flush=True)
+        print(runs.choices_text(recipe, photographs), end="\n\n", flush=True)
     name = "-".join([*first, recipe.name, str(recipe.seed)])
     return recipe, f"{place}/{name}", images
 
@@ -280,20 +264,18 @@ def _fitting(recipe, folder, files, fields):
 
     The last are `None` if the recipe loads them in another way: then they are not loaded yet.
     """
-    from gsp_tf.runs import choose_recipe, load_images
-
     data = DataRecipe.of_photographs(
         folder,
         channels=recipe.data.channels,
         min_images_per_class=recipe.data.min_images_per_class,
         unlabelled=recipe.data.unlabelled,
     )
-    images = load_images(data)
+    images = runs.load_images(data)
     given = given_values(files, fields)
     backbone = given.get("backbone", {})
     fixed = [backbone.get("name"), backbone.get("weights"), given.get("initial_run")]
     fixed.append(backbone.get("preset"))
-    chosen = choose_recipe(folder, images, *fixed)
+    chosen = runs.choose_recipe(folder, images, *fixed)
     recipe = compose(files, fields, under=recipe_values(chosen))
     is_same = all(getattr(recipe.data, name) == getattr(data, name) for name in _LOADING)
     return recipe, images, images if is_same else None

@@ -8,6 +8,7 @@ single problem and CCP.
 """
 
 import numpy as np
+from ccp_geometry import distance_between_classes
 from pictures import open_sides
 from sweep import HERE, embedded, opened, retrieval_rows, sweep
 
@@ -102,12 +103,8 @@ def geometry(embeddings, labels):
     """
     classes = [embeddings[labels == label] for label in np.unique(labels)]
     radii = [covering_radius_curve(points, len(points)).mean() for points in classes]
-    distances = np.linalg.norm(embeddings[:, None] - embeddings, axis=-1)
-    apart = distances[labels[:, None] != labels]
-    return {
-        "covering radius": float(np.mean(radii)),
-        "distance between classes": float(apart.mean()),
-    }
+    apart = distance_between_classes(embeddings, labels)
+    return {"covering radius": float(np.mean(radii)), "distance between classes": apart}
 
 
 def geometry_rows(folders):

@@ -54,12 +54,7 @@ def _weights(name):
     return "a .weights.h5 file"
 
 
-def convert_weights(
-    state_dict: str,
-    *,
-    architecture: Convertible,
-    out: str,
-):
+def convert_weights(state_dict: str, *, architecture: Convertible, out: str):
     """Convert PyTorch weights of a backbone to Keras weights.
 
     backbone.weights takes the result. Nothing in the file is run.

@@ -30,19 +30,8 @@ AT_DEFAULTS = [
     and param.values[1] in PAGES["TABLE"]["pytorch_metric_learning"]["losses over pairs"]
     and not param.id.endswith(("SelfSupervisedLoss", "VICRegLoss", "MultipleLosses"))
 ]
-SUBPACKAGES = {
-    name: getattr(gsp_tf, name)
-    for name in [
-        "backbones",
-        "data",
-        "evaluation",
-        "export",
-        "layers",
-        "search",
-        "training",
-        "visual",
-    ]
-}
+NAMED = ("backbones", "data", "evaluation", "export", "layers", "search", "training", "visual")
+SUBPACKAGES = {name: getattr(gsp_tf, name) for name in NAMED}
 
 
 def call(text):

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from digit_runs import run_command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gsp_tf.cli import main
 from gsp_tf.recipe import (
     BackboneRecipe,
     CCPRecipe,
@@ -183,8 +183,7 @@ def test_a_file_that_is_no_text_is_refused_as_one(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     Path("photo.jpg").write_bytes(b"\xff\xd8\xff\xe0")
     for arguments in ["train", "photo.jpg"], ["tune", "a.yaml", "--search", "photo.jpg"]:
-        with pytest.raises(SystemExit, match="1"):
-            main(arguments)
+        assert run_command(*arguments) == 1
         said = "gsp-tf: error: photo.jpg: the file is not text in UTF-8; expected YAML\n"
         assert capsys.readouterr().err == said
 
@@ -247,8 +246,7 @@ def test_a_recipe_names_no_code(tmp_path, monkeypatch, capsys, text):
         ValueError, match="Line 1: a recipe names no classes, received .*class_path"
     ):
         load_recipe("recipe.yaml")
-    with pytest.raises(SystemExit):
-        main(["check", "recipe.yaml"])
+    assert run_command("check", "recipe.yaml") == 1
     assert "recipe.yaml" in (error := capsys.readouterr().err) and "names no classes" in error
     assert not (tmp_path / "executed").exists()
 
@@ -259,8 +257,7 @@ def test_an_option_of_a_section_names_no_code(tmp_path, monkeypatch, capsys, sec
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for text in ("bad_module.Data", "bad_module.py", "os.path"):
-        with pytest.raises(SystemExit):
-            main(["check", f"--{section}", text])
+        assert run_command("check", f"--{section}", text) == 1
         error = capsys.readouterr().err
         assert f"{section} is a section; give its fields, such as --{section}." in error
     assert not (tmp_path / "executed").exists()

@@ -17,9 +17,8 @@ import keras
 import matplotlib.pyplot as plt
 import processes
 import pytest
-import tensorflow as tf
+from digit_runs import run_command
 
-from gsp_tf import cli
 from gsp_tf.commands import COMMANDS
 from gsp_tf.recipe import load_recipe
 
@@ -55,7 +54,7 @@ def pages(language):
 
 
 @pytest.fixture
-def short_training(monkeypatch):
+def short_training(monkeypatch, without_tracing):
     """One epoch of one step, without tracing and compilation."""
     fit = keras.Model.fit
 
@@ -64,9 +63,6 @@ def short_training(monkeypatch):
         return fit(self, *args, **options | {"epochs": 1, "steps_per_epoch": 1})
 
     monkeypatch.setattr(keras.Model, "fit", short_fit)
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -166,8 +162,7 @@ def test_commands_are_understood(page, run_by_stand_ins, monkeypatch):
             if program == "gsp-tf" and not {"--help", "--help-all"} & set(arguments):
                 monkeypatch.chdir(folder)
                 accepted.clear()
-                with pytest.raises(SystemExit):
-                    cli.main(arguments)
+                run_command(*arguments)
                 assert accepted, context
             if program == "make":
                 assert re.search(f"^{arguments[0]}:", makefile, re.M), context

@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from clusters import around_centres
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,18 +12,10 @@ from gsp_tf.visual.plane import _hull_vertices
 ITERATIONS = 1000  # of t-SNE, as reports have them outside of the tests
 
 
-def clusters(classes, each, dim=8, seed=0):
-    rng = np.random.default_rng(seed)
-    labels = np.repeat(np.arange(classes), each)
-    return rng.normal(size=(classes, dim))[labels] * 10 + rng.normal(
-        size=(len(labels), dim)
-    ), labels
-
-
 @pytest.mark.parametrize("each", [2, 30])
 def test_projection_keeps_clusters_and_repeats(each, monkeypatch):
     monkeypatch.setattr("gsp_tf.visual.plane._ITERATIONS", ITERATIONS)
-    embeddings, labels = clusters(3, each)
+    embeddings, labels = around_centres(3, each, dim=8, spread=0.1)
     points = project(embeddings, seed=1)
     assert points.shape == (3 * each, 2)
     assert np.array_equal(points, project(embeddings, seed=1))

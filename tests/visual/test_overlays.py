@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from gsp_tf.visual import dominant_prototypes, overlay_groups, overlay_weights
+from gsp_tf.visual import dominant_prototypes, draw_matches, overlay_groups, overlay_weights
 from gsp_tf.visual._style import CLASS_COLORS
 
 RNG = np.random.default_rng(0)
 IMAGE = RNG.integers(0, 256, (30, 20, 1), np.uint8)
+GREY = np.full((40, 40, 3), 128, np.uint8)
 IMAGES_MUST_BE = r"uint8 of shape \(H, W, 1\) or \(H, W, 3\)"
 GROUPS_MUST_BE = r"maps must be \(h, w, groups\); received shape"
 
@@ -85,3 +86,21 @@ def test_places_have_the_colour_of_their_prototype(channels):
         np.testing.assert_allclose(
             cell, np.broadcast_to(share * color + (1 - share) * 100, cell.shape), atol=1
         )
+
+
+def test_lines_join_the_centres_of_matched_cells():
+    plan = np.zeros((2, 3))
+    plan[0, 2], plan[1, 0] = 0.3, 0.1  # cells 0 and 7, and cells 3 and 1
+    picture = draw_matches(GREY, GREY, plan, [0, 3], [1, 2, 7], grid=(4, 2), pixels=160)
+    assert picture.shape == (160, 160 + 20 + 160, 3)
+    colored = (picture.max(-1).astype(int) - picture.min(-1)) > 20
+    start, end = (20, 40), (140, 180 + 120)  # rows and columns of cell 0 and cell 7
+    top = 80 - round(0.15 * 260), 170  # of an arc
+    for y, x in (start, end, top):
+        assert colored[y, x]
+    assert colored[60, 120] and colored[20, 180 + 120]  # cells 3 and 1
+    few = draw_matches(GREY, GREY, plan, [0, 3], [1, 2, 7], grid=(4, 2), lines=1, pixels=160)
+    is_new = (few.max(-1).astype(int) - few.min(-1)) > 20
+    assert is_new[start] and not is_new[60, 120]
+    none = draw_matches(GREY, GREY, 0 * plan, [0, 3], [1, 2, 7], grid=(4, 2), pixels=160)
+    assert np.ptp(none.astype(int), axis=-1).max() == 0  # no colours

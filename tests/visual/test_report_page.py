@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gsp_tf.data import class_by_class
 from gsp_tf.evaluation import retrieval_metrics
 from gsp_tf.visual import RunSummary, write_report
+from gsp_tf.visual._report_page import _few_classes, _telling_queries
 
 
 def make_run(name, classes=4, each=6, seed=0, **changes):
@@ -180,3 +182,26 @@ def test_shows_the_problems_of_ccp(one, tmp_path):
     assert "Best validation Recall@1, %" in section(page, "projections")
     assert "<td>25.00</td>" in section(page, "projections")
     assert 'id="projections"' not in one
+
+
+def test_class_by_class_shows_every_class_before_repeating():
+    labels = np.random.default_rng(0).integers(0, 40, 500)
+    order = class_by_class(labels)
+    assert sorted(order) == list(range(500))
+    assert len(set(labels[order[:40]])) == 40
+    assert np.array_equal(order, class_by_class(labels))
+
+
+def test_few_classes_bounds_classes_and_points():
+    chosen = _few_classes(np.repeat(np.arange(40), 100))
+    counts = np.unique(chosen // 100, return_counts=True)[1]
+    assert len(chosen) == 600 and counts.tolist() == [50] * 12
+    assert np.array_equal(_few_classes([1, 1, 2, 2]), [0, 1, 2, 3])
+
+
+def test_telling_queries_hold_hits_and_misses():
+    hits = np.ones((2, 100), bool)
+    hits[:, 50] = False
+    hits[0, 70] = False
+    assert _telling_queries(hits, 4).tolist() == [70, 0, 50, 1]
+    assert len(_telling_queries(hits[:, :2], 8)) == 2

@@ -2,8 +2,9 @@
 
 The poolings, groupings, transforms and attention take local features as a map `(B, H, W, C)`, or
 `(B, C, H, W)` with `data_format="channels_first"`, or as a set `(B, n, C)`. The Keras mask `(B, n)`
-of a set leaves features out: they have weight 0 and get no gradient. Any other shape, or a size
-that is not an integer of at least 1, raises a ValueError.
+of a set leaves features out: they have weight 0 and get no gradient. Any other shape, and an
+argument out of the range that its documentation names, raises a ValueError. Sizes are integers of
+at least 1.
 """
 
 from gsp_tf._config import register

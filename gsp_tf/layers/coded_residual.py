@@ -45,8 +45,8 @@ class CodedResidualTransform(LocalFeatureLayer):
         embedding_dim: D, size of the embedding.
         hidden_dim: width of the embedding networks.
         shared_network: use one network for all prototypes instead of one for each.
-        diversity_weight: weight of `prototype_diversity` (eq. 3), which the layer adds to the loss
-            in training.
+        diversity_weight: weight >= 0 of `prototype_diversity` (eq. 3), which the layer adds to the
+            loss in training.
         prototypes_initializer: initialiser of the prototypes.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
@@ -54,9 +54,6 @@ class CodedResidualTransform(LocalFeatureLayer):
     `output_kernel (K, hidden_dim, D)`, `output_bias (D,)`. A shared network has no leading K.
 
     Input: a map or a set. Output: `(B, D)`.
-
-    Raises:
-        ValueError: if a parameter is out of range.
 
     Example:
         >>> import keras
@@ -226,16 +223,13 @@ class CodedResidualBranches(LocalFeatureLayer):
             with fewer prototypes uses the first ones of the other branch, with their hidden layers.
         diversity_weight: weight of the diversity of each branch's prototypes; shared prototypes
             count once.
-        consistency_weight: λ2, weight of the consistency of the embeddings.
+        consistency_weight: λ2 >= 0, weight of the consistency of the embeddings.
         prototypes_initializer: initialiser of the prototypes.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Attributes: `first` and `second`, the two `CodedResidualTransform`.
 
     Input: a map or a set. Output: the pair of first `(B, D_1)` and second `(B, D_2)`.
-
-    Raises:
-        ValueError: if a parameter is out of range or not a pair where one is needed.
 
     Example:
         >>> import keras
@@ -359,14 +353,11 @@ class DenseBranches(keras.layers.Layer):
 
     Args:
         embedding_dim: pair of D, the sizes of the embeddings.
-        consistency_weight: λ2, weight of the consistency of the embeddings.
+        consistency_weight: λ2 >= 0, weight of the consistency of the embeddings.
 
     Attributes: `first` and `second`, two `keras.layers.Dense` without bias.
 
     Input: pooled features `(B, C)`. Output: the pair of first `(B, D_1)` and second `(B, D_2)`.
-
-    Raises:
-        ValueError: if a parameter is out of range or not a pair where one is needed.
 
     Example:
         >>> import keras

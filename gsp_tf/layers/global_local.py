@@ -47,10 +47,6 @@ class GlobalLocalEmbedding(LocalFeatureLayer):
 
     Output: `(B, D)`.
 
-    Raises:
-        ValueError: if an argument is not accepted, the input is not a pair of maps, or the two maps
-            do not fit one head.
-
     Example:
         >>> from gsp_tf import backbones
         >>> backbone = backbones.create("bn_inception", (64, 64, 3), intermediate=True)

@@ -56,13 +56,7 @@ class _Grouping(LocalFeatureLayer):
         "Towards Improved and Interpretable Deep Metric Learning via Attentive Grouping" (Xu et al.)
         shows G-grouping and C-grouping by "the channel with the strongest response".
 
-        Args:
-            features: map or set, as for the layer.
-            mask: optional boolean mask of a set, `(B, n)`.
-
-        Returns:
-            `(B, H, W, groups)` for a map, `(B, n, groups)` for a set; each group sums to 1 over the
-            positions.
+        Args, returns: as in `attention_maps`.
 
         Example:
             >>> import numpy as np
@@ -143,9 +137,6 @@ class AttentiveGrouping(_Grouping):
 
     Input: a map or a set. Output: `(B, P, group_dim)`.
 
-    Raises:
-        ValueError: if a size is not an integer of at least 1.
-
     Example:
         >>> import numpy as np
         >>> layer = AttentiveGrouping(num_groups=3, group_dim=8, key_dim=4)
@@ -216,19 +207,14 @@ class GateGrouping(_HiddenGrouping):
     number.
 
     Args:
-        num_groups: P, number of groups.
-        group_dim: dimension of each group.
         hidden_dim: dimension of h; `None` takes C / 8, as in the authors' program.
-        data_format: layout of feature maps, `None` for Keras' global setting.
+        num_groups, group_dim, data_format: as in `AttentiveGrouping`.
 
     Weights: `shared_kernel (C, hidden_dim)`, `shared_bias (hidden_dim,)`,
     `group_kernels (P, hidden_dim, C)` and `group_biases (P, C)`. All groups share
     `kernel (C, group_dim)`.
 
     Input: a map or a set. Output: `(B, P, group_dim)`.
-
-    Raises:
-        ValueError: if a size is not an integer of at least 1.
 
     Example:
         >>> import numpy as np
@@ -287,18 +273,13 @@ class ChannelGrouping(_HiddenGrouping):
     same weights, so the attention maps are uniform; `channel_maps` are not.
 
     Args:
-        num_groups: P, number of groups.
-        group_dim: dimension of each group.
         hidden_dim: channels after squeezing; `None` takes C / 5, as in the authors' program.
-        data_format: layout of feature maps, `None` for Keras' global setting.
+        num_groups, group_dim, data_format: as in `AttentiveGrouping`.
 
     Weights: `squeeze_kernels (P, C, hidden_dim)` and `excite_kernels (P, hidden_dim, C)`. All
     groups share `kernel (C, group_dim)` and `bias (group_dim,)`.
 
     Input: a map or a set. Output: `(B, P, group_dim)`.
-
-    Raises:
-        ValueError: if a size is not an integer of at least 1.
 
     Example:
         >>> import numpy as np
@@ -342,16 +323,11 @@ class LinearGrouping(_Grouping):
     attention maps are uniform.
 
     Args:
-        num_groups: P, number of groups.
-        group_dim: dimension of each group.
-        data_format: layout of feature maps, `None` for Keras' global setting.
+        num_groups, group_dim, data_format: as in `AttentiveGrouping`.
 
     Weight: `kernel (C, P * group_dim)`, group by group.
 
     Input: a map or a set. Output: `(B, P, group_dim)`.
-
-    Raises:
-        ValueError: if a size is not an integer of at least 1.
 
     Example:
         >>> import numpy as np

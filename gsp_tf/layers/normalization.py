@@ -65,13 +65,10 @@ class PixelNormalization(keras.layers.Layer):
     Args:
         mean: mean of each of the three channels, or of all, for pixels in [0, 255]; in the order of
             the output.
-        std: divisor of each channel, or of all.
+        std: divisor of each channel, or of all, above 0.
         bgr: first turn RGB into BGR, the order of Caffe's networks.
 
     Input: RGB images `(B, H, W, 3)`, pixels in [0, 255]. Output: `(B, H, W, 3)`.
-
-    Raises:
-        ValueError: if a mean is not finite, or a divisor is not positive.
 
     Example:
         >>> import numpy as np

@@ -48,9 +48,6 @@ class SecondOrderAttention(LocalFeatureLayer):
     Input: a map or a set. Features that a mask leaves out are set to 0 and get no attention.
     Output: the same shape as the input.
 
-    Raises:
-        ValueError: if `key_dim` is not a positive integer.
-
     Example:
         >>> import numpy as np
         >>> features = np.ones((2, 5, 5, 8), "float32")
@@ -109,9 +106,6 @@ class SecondOrderAttention(LocalFeatureLayer):
 
         Returns:
             `(B, H, W)` for a map, `(B, n)` for a set; each sums to 1.
-
-        Raises:
-            ValueError: if there is no such position.
 
         Example:
             >>> import numpy as np

@@ -1,4 +1,7 @@
-"""Losses of deep metric learning: `loss(labels, embeddings) -> scalar`."""
+"""Losses of deep metric learning: `loss(labels, embeddings) -> scalar`.
+
+An argument that is not of the kind or the range that its documentation names raises a ValueError.
+"""
 
 from gsp_tf._config import register
 from gsp_tf.losses._layer import seeds_of

@@ -75,9 +75,6 @@ class PairLoss(Guarded, keras.losses.Loss):
             computed for a few references at a time. A subclass may set it.
         reducer: the `Reduction` in use.
 
-    Raises:
-        ValueError: if an argument is none of these.
-
     Example:
         >>> from dataclasses import dataclass
         >>> from gsp_tf.losses import Distance, LpDistance

@@ -68,9 +68,6 @@ class ProxyLoss(ProxyLayer):
 
     Weight: `proxies (num_classes * k, D)`, class by class.
 
-    Raises:
-        ValueError: if an argument is none of these.
-
     Example:
         >>> class MeanOwnDistance(ProxyLoss):
         ...     def similarity_loss(self, labels, similarities, is_class=None):

@@ -26,21 +26,17 @@ class AdaFaceLoss(ProxyLayer):
     The model must not normalise its embeddings, whose norms tell the quality of the images.
 
     Args:
-        num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m.
         concentration: h.
         scale: s > 0.
         momentum: share of the batch in μ and σ, in 0 to 1; the rest is the last value. 0.01 is the
             default of the authors' program.
-        reduction, kwargs: as in `ProxyLoss`.
+        num_classes, reduction, kwargs: as in `ProxyLoss`.
 
     Weights: `proxies (num_classes, D)`, one per class; not trained, the scalars `norm_mean` and
     `norm_deviation`, μ and σ, which start at 20 and 100.
 
     Call: `loss(labels, embeddings, training=True)`; evaluation leaves μ and σ as they are.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> loss = AdaFaceLoss(num_classes=2, scale=2.0)

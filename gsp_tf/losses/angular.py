@@ -26,9 +26,6 @@ class AngularLoss(PairLoss):
     Args:
         angle: α, in degrees, above 0 and at most 83.
 
-    Raises:
-        ValueError: if the angle is out of range.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
         >>> round(float(AngularLoss()([0, 0, 1], embeddings)), 3)

@@ -23,16 +23,13 @@ class AntiCollapseLoss(ProxyWrapper):
     the loss is ℓ.
 
     Args:
-        proxy_loss: ℓ, a proxy loss, such as `ProxyAnchorLoss(num_classes)`.
+        proxy_loss: ℓ, any proxy loss, such as `ProxyAnchorLoss(num_classes)`.
         weight: w.
         gamma: γ.
         epsilon: ε > 0, the precision of the code.
         source: "batch_proxies", "all_proxies" or "samples": the rows of P.
 
     Weight: `proxies` of the proxy loss.
-
-    Raises:
-        ValueError: if the loss has no proxies, ε is not positive, or the source is none of these.
 
     Example:
         >>> from gsp_tf.losses import NormalizedSoftmaxLoss

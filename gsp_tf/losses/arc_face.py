@@ -22,15 +22,11 @@ class ArcFaceLoss(SoftmaxProxyLoss):
     The loss then keeps growing with θ_y.
 
     Args:
-        num_classes: number of classes; labels are 0 to num_classes - 1.
         margin_degrees: m, in degrees, 0 to 180.
         scale: s > 0.
-        reduction, kwargs: as in `ProxyLoss`.
+        num_classes, reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> loss = ArcFaceLoss(num_classes=2, scale=2.0)

@@ -17,15 +17,11 @@ class CosFaceLoss(SoftmaxProxyLoss):
     "CosFace: Large Margin Cosine Loss for Deep Face Recognition" (CVPR 2018), eq. 4.
 
     Args:
-        num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m, a cosine.
         scale: s > 0.
-        reduction, kwargs: as in `ProxyLoss`.
+        num_classes, reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> loss = CosFaceLoss(num_classes=2, scale=2.0)

@@ -33,7 +33,7 @@ class CrossBatchMemory(PairWrapper):
         loss: any pair loss.
         capacity: number of embeddings in the memory. A larger batch leaves its last ones there.
         warmup_steps: calls after which the memory starts to fill.
-        batch_weight: weight of the loss within the batch.
+        batch_weight: weight of the loss within the batch, not negative.
         start_full: use the memory only once it is full and `warmup_steps` more batches have come.
         num_labels: C, for a loss with another relation than "equal": the number of columns of its
             label vectors. `None` for classes.
@@ -44,9 +44,6 @@ class CrossBatchMemory(PairWrapper):
 
     Call: `loss(labels, embeddings, training=True)`, labels from 0 to 2^31 - 1, or label vectors
     `(B, C)`.
-
-    Raises:
-        ValueError: if an argument or a label is out of range.
 
     Example:
         >>> from gsp_tf.losses import ContrastiveLoss

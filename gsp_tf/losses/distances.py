@@ -116,9 +116,6 @@ class LpDistance(Distance):
         p: order of the norm, at least 1; `normalize` of a loss divides by the L2 norm nevertheless.
         power: exponent, positive.
 
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> LpDistance(p=1.0)([[0.0, 0.0]], [[3.0, 4.0]]).numpy()
         array([[7.]], dtype=float32)

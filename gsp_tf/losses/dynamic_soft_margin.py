@@ -32,9 +32,6 @@ class DynamicSoftMarginLoss(LossLayer):
 
     Call: `loss(labels, embeddings, training=True)`; evaluation leaves the histogram as it is.
 
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
         >>> round(float(DynamicSoftMarginLoss()([0, 0, 1], embeddings)), 3)

@@ -23,9 +23,6 @@ class FastAPLoss(PairLoss):
 
     Embeddings are always L2-normalised: the bins cover the distances of unit vectors.
 
-    Raises:
-        ValueError: if `num_bins` is below 1.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
         >>> round(float(FastAPLoss()([0, 0, 1], embeddings)), 3)

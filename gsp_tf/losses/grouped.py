@@ -90,17 +90,14 @@ class GroupedLoss(LossLayer):
     Args:
         loss: any pair loss, or any loss layer.
         num_groups: P, number of groups.
-        diversity_weight: λ1, 0.02 for three groups and 0.01 for four (sections 4.2, 4.3); 0 leaves
-            the diversity out.
+        diversity_weight: λ1 >= 0, 0.02 for three groups and 0.01 for four (sections 4.2, 4.3); 0
+            leaves the diversity out.
         diversity: a `GroupDiversityLoss`; `None` for one with its default parameters.
 
     Weights: those of the loss, once per group.
 
     Call: `loss(labels, embeddings)` takes labels `(B,)` or `(B, 1)` and embeddings
     `(B, P * group_dim)`, and returns a scalar.
-
-    Raises:
-        ValueError: if an argument is out of range, or the embeddings do not divide into P groups.
 
     Example:
         >>> import numpy as np

@@ -45,9 +45,6 @@ class HIERLoss(LossLayer):
 
     Weight: `proxies (num_proxies, D)`.
 
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = HIERLoss(num_proxies=4, num_neighbors=3, seed=0)

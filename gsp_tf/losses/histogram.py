@@ -25,9 +25,6 @@ class HistogramLoss(PairLoss):
 
     Embeddings are always L2-normalised: the bins cover cosine similarities.
 
-    Raises:
-        ValueError: if `num_bins` is below 1.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
         >>> round(float(HistogramLoss()([0, 0, 1], embeddings)), 3)

@@ -20,7 +20,7 @@ class HybridLoss(LossLayer):
 
     Args:
         num_classes: number of classes; labels are 0 to num_classes - 1.
-        proxy_weight: λ; 0 gives multi-similarity alone.
+        proxy_weight: λ >= 0; 0 gives multi-similarity alone.
         alpha: γ of ℓ_m, scale of the positives.
         beta: β of ℓ_m, scale of the negatives.
         base: σ of ℓ_m, the similarity that positives and negatives are compared with.
@@ -28,9 +28,6 @@ class HybridLoss(LossLayer):
         proxy_alpha: α of ℓ_p.
 
     Weight: `proxies (num_classes, D)`, one per class.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> loss = HybridLoss(num_classes=2)

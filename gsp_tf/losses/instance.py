@@ -24,9 +24,6 @@ class InstanceLoss(PairLoss):
     Args:
         scale: γ > 0.
 
-    Raises:
-        ValueError: if the scale is not positive.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
         >>> round(float(InstanceLoss(1.0)([0, 0, 1], embeddings)), 3)

@@ -27,9 +27,6 @@ class LabelSmoothing(SoftmaxWrapper):
 
     Weight: `proxies` of the proxy loss.
 
-    Raises:
-        ValueError: if an argument is out of range, or the loss has no logits.
-
     Example:
         >>> from gsp_tf.losses import NormalizedSoftmaxLoss
         >>> loss = LabelSmoothing(NormalizedSoftmaxLoss(3, 1.0), 0.4, super_classes=[0, 0, 1])

@@ -19,15 +19,11 @@ class LargeMarginSoftmaxLoss(ProxyLayer):
     Convolutional Neural Networks" (ICML 2016), eqs. 6 and 7, without its annealing of ψ.
 
     Args:
-        num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m, a whole number of at least 1.
         scale: s > 0.
-        reduction, kwargs: as in `ProxyLoss`.
+        num_classes, reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, the w, one per class.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> loss = LargeMarginSoftmaxLoss(num_classes=2, margin=2)

@@ -34,9 +34,6 @@ class ManifoldLoss(LossLayer):
 
     Weight: `proxies (num_proxies, D)`.
 
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> loss = ManifoldLoss(num_proxies=2)
         >>> loss.build((None,), (None, 2))

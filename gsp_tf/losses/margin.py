@@ -90,7 +90,7 @@ class ClassMarginLoss(LossLayer):
         num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: α, half the width of the band around a boundary.
         beta: initial boundary, a distance.
-        nu: ν, weight of the boundaries in the loss; it keeps them from growing.
+        nu: ν >= 0, weight of the boundaries in the loss; it keeps them from growing.
         shared_beta: one boundary for all classes.
         mean_over_pairs: average over all pairs, each once, including those that cost nothing.
         normalize, miner, distance, reduction: as in `PairLoss`. ν β_y is reduced in the same way,
@@ -100,7 +100,7 @@ class ClassMarginLoss(LossLayer):
     Weight: `betas (num_classes,)`, or `(1,)` if shared.
 
     Raises:
-        ValueError: if an argument is out of range, or if `reduction="none"` meets a ν.
+        ValueError: if `reduction="none"` meets a ν.
 
     Example:
         >>> loss = ClassMarginLoss(num_classes=2)

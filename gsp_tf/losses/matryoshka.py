@@ -35,9 +35,6 @@ class MatryoshkaLoss(LossLayer):
     Call: `loss(labels, embeddings)` takes labels `(B,)` or `(B, 1)` and embeddings `(B, dims[-1])`,
     and returns a scalar.
 
-    Raises:
-        ValueError: if an argument is out of range, or the embeddings have another dimension.
-
     Example:
         >>> from gsp_tf.losses import ContrastiveLoss
         >>> loss = MatryoshkaLoss(ContrastiveLoss(negative_margin=2.0), dims=(1, 2), weights=(3, 1))

@@ -245,11 +245,8 @@ class NHardMiner(Miner):
     equally far share the weights of their ranks.
 
     Args:
-        positive_ranks: n for the n farthest positives, or the first and last of their ranks.
+        positive_ranks: n >= 1 for the n farthest positives, or the first and last of their ranks.
         negative_ranks: the same for the nearest negatives.
-
-    Raises:
-        ValueError: if these are not a number of at least 1, or two that do not decrease.
 
     Example:
         >>> import numpy as np
@@ -418,9 +415,6 @@ class HDCMiner(Miner):
     Args:
         share: share of the pairs to keep, above 0 and at most 1.
 
-    Raises:
-        ValueError: if the share is out of range.
-
     Example:
         >>> import numpy as np
         >>> from gsp_tf.losses import Pairs
@@ -501,11 +495,8 @@ class UniformHistogramMiner(Miner):
 
     Args:
         num_bins: number of bins.
-        positives_per_bin: weight of a bin of positives.
-        negatives_per_bin: weight of a bin of negatives.
-
-    Raises:
-        ValueError: if there is no bin, or if a weight is not positive.
+        positives_per_bin: weight of a bin of positives, above 0.
+        negatives_per_bin: weight of a bin of negatives, above 0.
 
     Example:
         >>> import numpy as np
@@ -587,9 +578,6 @@ class AngularMiner(TripletMiner):
     Args:
         angle: α, in degrees, between 0 and 90.
 
-    Raises:
-        ValueError: if the angle is out of range.
-
     Example:
         >>> import numpy as np
         >>> from gsp_tf.losses import Pairs
@@ -631,9 +619,6 @@ class TripletMarginMiner(TripletMiner):
     Args:
         margin: m, a distance.
         triplets: "all", "hard", "semi_hard" or "easy".
-
-    Raises:
-        ValueError: if `triplets` is none of these.
 
     Example:
         >>> import numpy as np

@@ -24,17 +24,14 @@ class MultiLevelDistanceRegularization(PairWrapper):
 
     Args:
         loss: any pair loss.
-        weight: w, weight of the regularisation.
-        levels: initial s, in units of σ from the mean distance.
+        weight: w >= 0, weight of the regularisation.
+        levels: initial s, at least one, in units of σ from the mean distance.
 
     Weights: `levels (number of levels,)`, trained; the scalars `mean`, `deviation` and
     `num_updates`, not trained.
 
     Call: `loss(labels, embeddings, training=True)`. Only training updates the running mean and
     deviation.
-
-    Raises:
-        ValueError: if the loss is not a pair loss, the weight is negative, or there is no level.
 
     Example:
         >>> from gsp_tf.losses import ContrastiveLoss

@@ -19,13 +19,10 @@ class MultiSimilarityLoss(PairLoss):
     `MultiSimilarityMiner`.
 
     Args:
-        alpha: α, scale of the positives.
-        beta: β, scale of the negatives.
+        alpha: α > 0, scale of the positives.
+        beta: β > 0, scale of the negatives.
         base: λ, the similarity at which the exponents are 0.
         distance: in place of that of the formula, as in `PairLoss`.
-
-    Raises:
-        ValueError: if a scale is not positive.
 
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]

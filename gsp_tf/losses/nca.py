@@ -22,9 +22,6 @@ class NCALoss(PairLoss):
         scale: σ > 0.
         distance: in place of that of the formula, as in `PairLoss`.
 
-    Raises:
-        ValueError: if the scale is not positive.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
         >>> round(float(NCALoss()([0, 0, 1], embeddings)), 3)

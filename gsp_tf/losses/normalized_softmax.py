@@ -16,14 +16,10 @@ class NormalizedSoftmaxLoss(SoftmaxProxyLoss):
     "Classification is a Strong Baseline for Deep Metric Learning" (BMVC 2019), eq. 2.
 
     Args:
-        num_classes: number of classes; labels are 0 to num_classes - 1.
         temperature: T > 0.
-        distance, reduction, kwargs: as in `ProxyLoss`.
+        num_classes, distance, reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class.
-
-    Raises:
-        ValueError: if the temperature is not positive.
 
     Example:
         >>> loss = NormalizedSoftmaxLoss(num_classes=2, temperature=1.0)

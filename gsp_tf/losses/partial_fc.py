@@ -38,9 +38,6 @@ class PartialFC(SoftmaxWrapper):
 
     Call: `loss(labels, embeddings, training=True)`.
 
-    Raises:
-        ValueError: if `sample_rate` is out of range, or the loss has no logits.
-
     Example:
         >>> import numpy as np
         >>> from gsp_tf.losses import ArcFaceLoss

@@ -33,9 +33,6 @@ class PNLoss(PairLoss):
             another one of `PairLoss`.
         soft: `log(1 + exp(d_ap - min(d_an, d_pn)))` instead of the hinge, without a margin.
 
-    Raises:
-        ValueError: if a name is none of these.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
         >>> round(float(PNLoss()([0, 0, 1], embeddings)), 3)

@@ -31,9 +31,6 @@ class PNPLoss(PairLoss):
         b: b > 0 of Ib.
         temperature: τ > 0, a similarity.
 
-    Raises:
-        ValueError: if the variant is none of these, or a number is not positive.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
         >>> round(float(PNPLoss()([0, 0, 1], embeddings)), 3)

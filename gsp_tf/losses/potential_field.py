@@ -36,9 +36,6 @@ class PotentialFieldLoss(ProxyLayer):
 
     Weight: `proxies (num_classes * k, D)`, class by class.
 
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> loss = PotentialFieldLoss(num_classes=2, proxies_per_class=1, alpha=1.0, delta=0.5)
         >>> loss.build((None,), (None, 2))

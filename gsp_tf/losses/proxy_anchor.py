@@ -19,15 +19,11 @@ class ProxyAnchorLoss(ProxyLoss):
     classes in the batch. "Proxy Anchor Loss for Deep Metric Learning" (CVPR 2020), eq. 4.
 
     Args:
-        num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: δ, a similarity.
         alpha: α > 0, scale of the similarities.
-        distance, kwargs: as in `ProxyLoss`.
+        num_classes, distance, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class.
-
-    Raises:
-        ValueError: if α is not positive.
 
     Example:
         >>> loss = ProxyAnchorLoss(num_classes=2, alpha=2.0)

@@ -17,14 +17,10 @@ class ProxyNCALoss(NormalizedSoftmaxLoss):
     code has cosine similarities in the exponent, which gives this loss at twice their temperature.
 
     Args:
-        num_classes: number of classes; labels are 0 to num_classes - 1.
         temperature: T > 0.
-        distance, reduction, kwargs: as in `ProxyLoss`.
+        num_classes, distance, reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class.
-
-    Raises:
-        ValueError: if the temperature is not positive.
 
     Example:
         >>> loss = ProxyNCALoss(num_classes=2, temperature=1.0)

@@ -22,12 +22,9 @@ class ProxyPairsLoss(PairWrapper):
         loss: any pair loss.
         num_classes: number of classes; labels are 0 to num_classes - 1.
         proxies_per_class: k, number of proxies per class.
-        batch_weight: weight of the loss within the batch.
+        batch_weight: weight of the loss within the batch, not negative.
 
     Weight: `proxies (num_classes * k, D)`, class by class.
-
-    Raises:
-        ValueError: if the loss is not a pair loss, or if an argument is out of range.
 
     Example:
         >>> from gsp_tf.losses import ContrastiveLoss

@@ -35,9 +35,6 @@ class ProxySynthesis(ProxyWrapper):
 
     Call: `loss(labels, embeddings, training=True)`.
 
-    Raises:
-        ValueError: if the loss is not a proxy loss, or if an argument is out of range.
-
     Example:
         >>> from gsp_tf.losses import ProxyNCALoss
         >>> loss = ProxySynthesis(ProxyNCALoss(num_classes=2), seed=0)

@@ -29,9 +29,6 @@ class RankedListLoss(PairLoss):
         positive_temperature: T_p >= 0.
         distance: in place of that of the formula, as in `PairLoss`.
 
-    Raises:
-        ValueError: if λ or a temperature is out of range.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
         >>> round(float(RankedListLoss()([0, 0, 1], embeddings)), 3)

@@ -28,13 +28,10 @@ class RecallAtKLoss(PairLoss):
     every rank by about 1, so that k there is about k - 1. `counts_query=True` does the same.
 
     Args:
-        recall_at: the k.
+        recall_at: the k, at least one.
         rank_temperature: τ_2 > 0, a similarity.
         recall_temperature: τ_1 > 0, a rank.
         counts_query: rank the anchor itself among the samples of its batch.
-
-    Raises:
-        ValueError: if there is no k, a k is below 1, or a temperature is not positive.
 
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
@@ -91,9 +88,6 @@ class SimilarityMixup(PairWrapper):
         seed: of the λ.
 
     Call: `loss(labels, embeddings, training=True)`.
-
-    Raises:
-        ValueError: if the loss is not a pair loss, or `num_mixed` is below 1.
 
     Example:
         >>> from gsp_tf.losses import RecallAtKLoss

@@ -22,12 +22,9 @@ class Reduction(Guarded):
             "nonzero_mean", their "sum", or "mean_per_anchor", the mean over anchors of the means of
             their terms. "none" gives the loss of every pair `(A, R)`, or of every anchor `(A,)` if
             the formula has one term for each.
-        class_weights: for each class a factor of the terms of its anchors; labels are then 0 to the
-            number of classes - 1. A mean still divides by the number of terms.
+        class_weights: for each class a factor >= 0 of the terms of its anchors; labels are then 0
+            to the number of classes - 1. A mean still divides by the number of terms.
         thresholds: smallest and largest term, both excluded, to count; `None` for no limit.
-
-    Raises:
-        ValueError: if an argument is none of these.
 
     Example:
         >>> from gsp_tf.losses import ContrastiveLoss

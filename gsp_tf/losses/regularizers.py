@@ -23,10 +23,7 @@ class RowRegularizer(Guarded, keras.regularizers.Regularizer):
     `proxies_regularizer`, and any layer of Keras as a regulariser whose rows are vectors.
 
     Args:
-        weight: λ.
-
-    Raises:
-        ValueError: if the weight is negative.
+        weight: λ >= 0.
 
     Example:
         >>> class First(RowRegularizer):
@@ -79,9 +76,6 @@ class LpRegularizer(RowRegularizer):
         weight: λ.
         p: order of the norm, at least 1.
         power: q, positive.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> float(LpRegularizer(p=1.0)([[1.0, -2.0], [0.0, 3.0]]))
@@ -142,9 +136,6 @@ class SparseCentersRegularizer(RowRegularizer):
     Args:
         weight: λ.
         centers_per_class: number of consecutive rows of a class, at least 2.
-
-    Raises:
-        ValueError: if an argument is out of range, or the rows do not divide into classes.
 
     Example:
         >>> float(SparseCentersRegularizer(centers_per_class=2)([[1.0, 0.0], [-1.0, 0.0]]))

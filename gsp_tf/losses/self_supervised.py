@@ -23,9 +23,6 @@ class SelfSupervisedLoss(TwoViewLoss):
 
     Call: `loss(labels, embeddings)` with every label twice, or `loss.views(first, second)`.
 
-    Raises:
-        ValueError: if the loss is not a pair loss, or the labels are not two of each.
-
     Example:
         >>> import numpy as np
         >>> from gsp_tf.losses import NTXentLoss

@@ -24,16 +24,12 @@ class SemiSupervisedLoss(LossLayer):
         view_loss: ℓ_views, such as `NTXentLoss()` (SimCLR) or `VICRegLoss()`: a loss without
             classes of its own, whose labels are the numbers of the images.
         num_labelled: rows of a batch with a class; every batch has as many.
-        view_weight: w.
+        view_weight: w >= 0.
 
     Call: `loss(labels, embeddings)` with labels `(B, 2)` as `gsp_tf.data.training_dataset` gives
         them: the class, or -1 for none, and the number of the image, which two rows share.
 
     Weights: those of the two losses.
-
-    Raises:
-        ValueError: if `view_loss` has classes, an argument is out of range, or labels are not of
-            this form.
 
     Example:
         >>> import numpy as np

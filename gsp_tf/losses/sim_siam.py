@@ -27,9 +27,6 @@ class SimSiamLoss(TwoViewLoss):
     Call: `loss(labels, embeddings, training=True)` with every label twice, or
     `loss.views(first, second)`.
 
-    Raises:
-        ValueError: if `hidden_dim` is below 1, or the labels are not two of each.
-
     Example:
         >>> import numpy as np
         >>> views = np.random.default_rng(0).normal(size=(2, 8, 4)).astype("float32")

@@ -22,9 +22,6 @@ class SmoothAPLoss(PairLoss):
     Args:
         temperature: τ > 0, a similarity.
 
-    Raises:
-        ValueError: if the temperature is not positive.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
         >>> round(float(SmoothAPLoss()([0, 0, 1], embeddings)), 3)

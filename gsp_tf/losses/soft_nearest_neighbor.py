@@ -24,9 +24,6 @@ class SoftNearestNeighborLoss(PairLoss):
         temperature: T > 0, in units of the distance.
         distance: one of `PairLoss`; `None` is "squared_euclidean".
 
-    Raises:
-        ValueError: if the temperature is not positive, or `PairLoss` has no such distance.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
         >>> round(float(SoftNearestNeighborLoss()([0, 0, 1], embeddings)), 3)

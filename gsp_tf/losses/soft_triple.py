@@ -35,9 +35,6 @@ class SoftTripleLoss(SoftmaxProxyLoss):
 
     Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
 
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> loss = SoftTripleLoss(num_classes=2, centers_per_class=1, scale=2.0, margin=0.0)
         >>> loss.build((None,), (None, 2))

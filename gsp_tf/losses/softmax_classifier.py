@@ -24,7 +24,7 @@ class SoftmaxClassifier(LossLayer):
     `bias (C,)`, zeros at first.
 
     Raises:
-        ValueError: if `num_classes` is below 1, or a plain model is compiled with it as its loss.
+        ValueError: if a plain model is compiled with it as its loss.
 
     Example:
         >>> import numpy as np

@@ -11,15 +11,11 @@ class SphereFaceLoss(LargeMarginSoftmaxLoss):
     Face Recognition" (CVPR 2017), eq. 7, without its annealing of ψ.
 
     Args:
-        num_classes: number of classes; labels are 0 to num_classes - 1.
         margin: m, a whole number of at least 1.
         scale: s > 0.
-        reduction, kwargs: as in `ProxyLoss`.
+        num_classes, reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes, D)`, one per class, normalised.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> loss = SphereFaceLoss(num_classes=2, margin=2)

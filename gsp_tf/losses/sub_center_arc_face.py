@@ -19,16 +19,12 @@ class SubCenterArcFaceLoss(ArcFaceLoss):
     degrees from the dominant centre of their class are dropped.
 
     Args:
-        num_classes: number of classes; labels are 0 to num_classes - 1.
         margin_degrees: m, in degrees, 0 to 180.
         scale: s > 0.
         centers_per_class: k, number of centres per class.
-        reduction, kwargs: as in `ProxyLoss`.
+        num_classes, reduction, kwargs: as in `ProxyLoss`.
 
     Weight: `proxies (num_classes * centers_per_class, D)`, class by class.
-
-    Raises:
-        ValueError: if an argument is out of range.
 
     Example:
         >>> loss = SubCenterArcFaceLoss(num_classes=2, scale=2.0, centers_per_class=2)

@@ -23,9 +23,6 @@ class SupervisedContrastiveLoss(PairLoss):
         temperature: T > 0.
         distance: in place of that of the formula, as in `PairLoss`.
 
-    Raises:
-        ValueError: if the temperature is not positive.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
         >>> round(float(SupervisedContrastiveLoss(1.0)([0, 0, 1], embeddings)), 3)

@@ -32,9 +32,6 @@ class SurrogatePrecisionLoss(PairLoss):
         counts_query: rank the anchor itself among the samples of its batch.
         distance: in place of that of the formula, as in `PairLoss`.
 
-    Raises:
-        ValueError: if k is below 1, or a temperature is not positive.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]
         >>> round(float(SurrogatePrecisionLoss(1)([0, 0, 1], embeddings)), 3)

@@ -25,9 +25,6 @@ class TripletHardLoss(PairLoss):
             another one of `PairLoss`.
         soft: `log(1 + exp(max_p d_ap - min_n d_an))` instead of the hinge, without a margin.
 
-    Raises:
-        ValueError: if the distance is none of these.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
         >>> round(float(TripletHardLoss()([0, 0, 1], embeddings)), 3)

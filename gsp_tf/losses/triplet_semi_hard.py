@@ -25,9 +25,6 @@ class TripletSemiHardLoss(PairLoss):
         distance: "euclidean", "squared_euclidean", "angular", 1 minus the cosine similarity, or
             another one of `PairLoss`.
 
-    Raises:
-        ValueError: if the distance is none of these.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
         >>> round(float(TripletSemiHardLoss()([0, 0, 1], embeddings)), 3)

@@ -29,9 +29,6 @@ class TupletMarginLoss(PairLoss):
 
     Embeddings are always L2-normalised: the loss has angles.
 
-    Raises:
-        ValueError: if the scale is not positive.
-
     Example:
         >>> embeddings = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
         >>> round(float(TupletMarginLoss(scale=1.0)([0, 0, 1], embeddings)), 3)

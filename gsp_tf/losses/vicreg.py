@@ -31,9 +31,6 @@ class VICRegLoss(TwoViewLoss):
 
     Call: `loss(labels, embeddings)` with every label twice, or `loss.views(first, second)`.
 
-    Raises:
-        ValueError: if ε is not positive, or the labels are not two of each.
-
     Example:
         >>> import numpy as np
         >>> first = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], "float32")

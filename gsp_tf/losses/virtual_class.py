@@ -22,9 +22,6 @@ class VirtualClass(ProxyWrapper):
 
     Call: `loss(labels, embeddings, training=True)`.
 
-    Raises:
-        ValueError: if the loss is not a proxy loss.
-
     Example:
         >>> from gsp_tf.losses import NormalizedSoftmaxLoss
         >>> loss = VirtualClass(NormalizedSoftmaxLoss(num_classes=1, temperature=1.0))

@@ -41,9 +41,6 @@ class ZeroShotLoss(LossLayer):
     Call: `loss(labels, attributes)` takes labels `(B,)` or `(B, 1)` and attributes `(B, m)`, and
     returns a scalar.
 
-    Raises:
-        ValueError: if an argument is out of range.
-
     Example:
         >>> import numpy as np
         >>> loss = ZeroShotLoss(num_classes=4, embedding_dim=8)

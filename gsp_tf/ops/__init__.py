@@ -1,4 +1,7 @@
-"""Mathematics without state."""
+"""Mathematics without state.
+
+An argument that is not of the shape or the range that its documentation names raises a ValueError.
+"""
 
 from gsp_tf.ops.distances import pairwise_distances
 from gsp_tf.ops.k_center import greedy_k_center

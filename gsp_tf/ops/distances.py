@@ -37,9 +37,6 @@ def pairwise_distances(
     Returns:
         tensor `(..., a, b)`, float64 for float64 inputs, float32 otherwise.
 
-    Raises:
-        ValueError: if the two last dimensions differ, or are not two.
-
     Example:
         >>> import numpy as np
         >>> points = np.array([[0.0, 0.0], [3.0, 4.0]], "float32")

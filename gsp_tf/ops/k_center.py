@@ -29,9 +29,6 @@ def greedy_k_center(pool: Tensor, centers: Tensor, k: int) -> Tensor:
     Returns:
         int32 tensor `(..., k)`, indices into the pool in the order of choice.
 
-    Raises:
-        ValueError: if k is not in 1 to b.
-
     Example:
         >>> import numpy as np
         >>> pool = np.array([[0.0], [1.0], [5.0], [9.0]], "float32")

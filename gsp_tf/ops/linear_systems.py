@@ -23,9 +23,6 @@ def ridge_regression(inputs: Tensor, targets: Tensor, ridge: float) -> Tensor:
     Returns:
         weights W `(..., d, t)`, float64 for float64 inputs, float32 otherwise.
 
-    Raises:
-        ValueError: if `ridge` is not positive and finite.
-
     Example:
         >>> import numpy as np
         >>> x = np.eye(2, dtype="float32")

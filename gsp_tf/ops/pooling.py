@@ -45,9 +45,6 @@ def generalized_sum_pooling(
         pooled `(B, C)`, attributes `(B, m)` and weights `(B, n)`, float64 if an input is, else
         float32; each row of attributes and weights sums to 1.
 
-    Raises:
-        ValueError: if μ, ε or the solver is out of range.
-
     Example:
         >>> features = np.array([[[1.0, 0.0], [0.0, 0.1], [0.9, 0.0], [0.0, 0.0]]])
         >>> pooled, attributes, weights = generalized_sum_pooling(features, [[0.0, 0.1]], 0.5, 50.0)

@@ -55,9 +55,6 @@ def similarity_consistency(
     Returns:
         scalar.
 
-    Raises:
-        ValueError: if an input is not `(B, D)`, the two B differ, or the reduction is unknown.
-
     Example:
         >>> float(similarity_consistency([[1.0, 0.0], [0.0, 1.0]], [[2.0], [2.0]]))
         0.5

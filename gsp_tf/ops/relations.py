@@ -29,9 +29,6 @@ def label_relation(x: Tensor, y: Tensor, relation: Relation) -> Tensor:
     Returns:
         float tensor `(a, b)`.
 
-    Raises:
-        ValueError: if the name is unknown, or a function gives another shape or other values.
-
     Example:
         >>> tags = [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
         >>> label_relation(tags, tags, "jaccard").numpy()

@@ -64,9 +64,6 @@ def partial_set_transport(
         plan π `(..., m, n)`, row residual ρ `(..., m)` and column residual σ `(..., n)`, float64 if
         an input is, else float32. A pair with an empty set has a plan of 0.
 
-    Raises:
-        ValueError: if μ, ε or the iteration bound is out of range.
-
     Example:
         >>> import numpy as np
         >>> cost = np.array([[0.1, 0.9], [0.8, 0.2], [0.7, 0.9]], "float32")

@@ -51,9 +51,6 @@ def partial_transport(
     Returns:
         residual ρ `(..., n)` and plan π `(..., m, n)`, float64 for a float64 cost, else float32.
 
-    Raises:
-        ValueError: if μ, ε, the solver or the iteration bound is out of range.
-
     Example:
         >>> import numpy as np
         >>> cost = np.array([[0.1, 0.9, 0.2, 0.8]], "float32")

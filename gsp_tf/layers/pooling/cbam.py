@@ -30,9 +30,6 @@ class CBAMPooling(WeightedPooling):
 
     Input: a map. Output: pooled `(B, C)`.
 
-    Raises:
-        ValueError: if an argument is not a positive integer or the input is not a map.
-
     Example:
         >>> import numpy as np
         >>> CBAMPooling(reduction=2)(np.ones((2, 5, 5, 8), "float32")).shape

@@ -28,9 +28,6 @@ class DelfPooling(WeightedPooling):
 
     Input: a map or a set. Output: pooled `(B, C)`.
 
-    Raises:
-        ValueError: if `hidden_dim` is not a positive integer.
-
     Example:
         >>> import numpy as np
         >>> DelfPooling(hidden_dim=4)(np.ones((2, 5, 5, 8), "float32")).shape

@@ -47,9 +47,6 @@ class GeneralizedMaxPooling(LocalFeaturePooling):
 
     Input: a map or a set. Output: `(B, C)`.
 
-    Raises:
-        ValueError: if λ is not positive or the solver is unknown.
-
     Example:
         >>> import numpy as np
         >>> features = np.array([[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])

@@ -26,9 +26,6 @@ class GeneralizedMeanPooling(LocalFeaturePooling):
 
     Input: a map or a set. Output: `(B, C)`.
 
-    Raises:
-        ValueError: if p is not positive.
-
     Example:
         >>> import numpy as np
         >>> pooling = GeneralizedMeanPooling(p=2.0, trainable=False)

@@ -33,9 +33,6 @@ class GSoPPooling(LocalFeaturePooling):
 
     Input: a map or a set. Output: pooled `(B, C)`.
 
-    Raises:
-        ValueError: if `reduced_dim` is not a positive integer.
-
     Example:
         >>> import numpy as np
         >>> GSoPPooling(reduced_dim=4)(np.ones((2, 5, 5, 8), "float32")).shape

@@ -38,9 +38,6 @@ class GeneralizedSumPooling(PrototypePooling, WeightedPooling):
     Input: a map or a set. Output: pooled `(B, C)`; with `return_attributes`, the pair of pooled
     `(B, C)` and attributes `(B, m)`. Each row of attributes sums to 1.
 
-    Raises:
-        ValueError: if a parameter is out of range.
-
     Example:
         >>> import keras
         >>> images = keras.Input((32, 32, 3))
@@ -126,9 +123,6 @@ class GeneralizedSumMaxPooling(GeneralizedSumPooling):
 
     Args: those of `GeneralizedSumPooling`. Input, output and methods are also the same.
 
-    Raises:
-        ValueError: if a parameter is out of range.
-
     Example:
         >>> import numpy as np
         >>> pooling = GeneralizedSumMaxPooling(num_prototypes=2, transport_ratio=1.0)
@@ -156,9 +150,6 @@ class GeneralizedSumMeanPooling(GeneralizedSumPooling):
         p: initial power, > 0. It is learned with the prototypes.
 
     Weights: `prototypes (m, C)` and `power`, the scalar p.
-
-    Raises:
-        ValueError: if a parameter is out of range.
 
     Example:
         >>> import numpy as np

@@ -40,9 +40,6 @@ class NetVLAD(LocalFeaturePooling):
     to D / K channels before the layer, the embedding has D dimensions (thesis, section 5.3.5, with
     K = 8 and D = 128).
 
-    Raises:
-        ValueError: if K is out of range.
-
     Example:
         >>> import keras
         >>> features = keras.Input((7, 7, 16))
@@ -90,14 +87,8 @@ class NetVLAD(LocalFeaturePooling):
         more than 65,536 local features, a random sample of that many is used.
 
         Args:
-            features: array of maps or sets as for the layer, or a finite iterable of them such as a
-                `tf.data.Dataset`; only the first entry of a tuple is used. Features that a Keras
-                mask leaves out are ignored.
+            features: as in `GeneralizedSumPooling.adapt`, which raises the same errors.
             seed: seed of the sample and of k-means.
-
-        Raises:
-            ValueError: if there are fewer local features than clusters, one is not finite, or the
-                iterable is endless.
 
         Example:
             >>> import numpy as np

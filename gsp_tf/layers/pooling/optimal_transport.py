@@ -38,9 +38,6 @@ class OptimalTransportPooling(PrototypePooling):
     channels before the layer, the embedding has D dimensions (thesis, section 5.3.5, with m = 8 and
     D = 128).
 
-    Raises:
-        ValueError: if a parameter is out of range.
-
     Example:
         >>> import keras
         >>> features = keras.Input((7, 7, 16))

@@ -29,9 +29,6 @@ class SMKPooling(WeightedPooling):
 
     Input: a map, or with `smoothing_size=1` also a set. Output: `(B, C)`.
 
-    Raises:
-        ValueError: if the size is out of range or the input is neither of these.
-
     Example:
         >>> import numpy as np
         >>> features = np.array([[[3.0, 4.0], [0.0, 0.0], [5.0, 0.0]]])

@@ -23,15 +23,12 @@ class SolarPooling(LocalFeaturePooling):
     Args:
         key_dim: channels of the queries, keys and values; `None` takes half the channels of the
             features, as SOLAR's model does after its last stage. The GSP authors' code takes all.
-        p: initial exponent; it is learned.
+        p: initial exponent, > 0; it is learned.
         data_format: layout of feature maps, `None` for Keras' global setting.
 
     Weight: `power`, the scalar p.
 
     Input: a map or a set. Output: pooled `(B, C)`.
-
-    Raises:
-        ValueError: if an argument is not positive.
 
     Example:
         >>> import numpy as np

@@ -26,9 +26,6 @@ class WeldonPooling(LocalFeaturePooling):
 
     Input: a map or a set. Output: `(B, C)`.
 
-    Raises:
-        ValueError: if a number is out of range.
-
     Example:
         >>> import numpy as np
         >>> features = np.array([[[1.0], [2.0], [4.0], [8.0]]])

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import keras
 import numpy as np
 from gradients import BACKEND, compiled
 
@@ -108,6 +109,12 @@ def for_any_size(function, *signature, jit_compile=False, states=()):
 
     specs = [tf.TensorSpec(shape, dtype) for shape, dtype in signature]
     return tf.function(function, input_signature=specs, jit_compile=jit_compile, autograph=False)
+
+
+def pairs_of(x, labels):
+    """All pairs of a batch."""
+    x, labels = keras.ops.convert_to_tensor(x), keras.ops.convert_to_tensor(labels)
+    return losses.Pairs(x, x, labels, labels, exclude_self=True)
 
 
 def with_weights(loss, *weights, columns=None, seed=0):

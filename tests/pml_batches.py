@@ -1,6 +1,7 @@
 """The batches of `tools/pml/reference.py`, on which pytorch-metric-learning ran."""
 
 import numpy as np
+from gradients import value_and_gradients
 
 BATCHES = (
     "random", "ties", "singles", "one_class", "no_positives", "coincident", "zeros", "square",
@@ -20,3 +21,39 @@ def batches_of(case):
         rows = slice(start, start + len(labels))
         start = rows.stop
         yield name, labels, embeddings, rows
+
+
+def compare(
+    case, key, make, names=BATCHES, skip=(), skip_gradients=(), rtol=1e-5, of_weights=np.asarray
+):
+    """Compare a loss with the library in values and gradients; returns on how many batches.
+
+    Args:
+        case: arrays of the library.
+        key: what their names begin with.
+        make: function that makes the loss, for each batch anew.
+        names: the batches that the library ran on.
+        skip: batches whose values differ.
+        skip_gradients: batches whose gradients differ.
+        rtol: tolerance of the values.
+        of_weights: what to make of the library's gradient of the weights.
+    """
+    values, start, compared = case[f"{key}/values"], 0, 0
+    for number, name in enumerate(names):
+        labels, embeddings = case[f"{name}/labels"], case[f"{name}/embeddings"]
+        expected = case[f"{key}/gradients"][start : (start := start + len(labels))]
+        value, *gradients = value_and_gradients(make(), labels, embeddings)
+        assert np.isfinite(value) and all(np.isfinite(g).all() for g in gradients)
+        if name in skip or not np.isfinite(values[number]):
+            continue
+        compared += 1
+        same(value, values[number], rtol)
+        if name in skip_gradients:
+            continue
+        is_zero = ~embeddings.any(axis=1)
+        if np.isfinite(expected).all():
+            same(gradients[0][~is_zero], expected[~is_zero], max(rtol, 1e-4))
+        weights_gradient = case.get(f"{key}/weights_gradients", np.full(len(names), np.nan))[number]
+        if np.isfinite(weights_gradient).all():
+            same(gradients[1], of_weights(weights_gradient), 1e-4)
+    return compared

@@ -1,5 +1,4 @@
 import itertools
-from math import erf, sqrt
 
 import numpy as np
 import pytest
@@ -9,30 +8,17 @@ from gsp_tf.layers import CodedResidualTransform
 from gsp_tf.losses import prototype_diversity
 
 
-def softplus(x):
-    return np.log(1 + np.exp(x))
-
-
-def defined_embedding(layer, features):
-    """Equations 1 and 2 of one set `(n, C)`, residual by residual."""
-    prototypes, w1, b1, w2, b = (w.numpy().astype("float64") for w in layer.weights)
-    total = np.zeros(b.shape)
-    for k, prototype in enumerate(prototypes):
-        kernels = (w1, b1, w2) if layer.shared_network else (w1[k], b1[k], w2[k])
-        residuals = [softplus(f @ prototype) * (f - prototype) for f in features]
-        hidden = np.mean(residuals, axis=0) @ kernels[0] + kernels[1]
-        total += np.array([h * (1 + erf(h / sqrt(2))) / 2 for h in hidden]) @ kernels[2]
-    return total / len(prototypes) + b
-
-
-@pytest.mark.parametrize("shared_network", [False, True])
-def test_equals_the_equations_for_any_number_of_positions(shared_network):
-    layer = CodedResidualTransform(4, 5, 3, shared_network, dtype="float64")
-    layer = randomized(layer, (None, None, None, 6))
-    for size in ((5, 3), (1, 1)):
-        features = np.random.default_rng(0).normal(size=(2, *size, 6))
-        expected = [defined_embedding(layer, f.reshape(-1, 6)) for f in features]
-        np.testing.assert_allclose(layer(features), expected, rtol=1e-6, atol=1e-8)
+@pytest.mark.parametrize("size", [(5, 3), (1, 1)])
+def test_a_shared_network_is_one_network_for_each_prototype(size):
+    """The equations of separate networks are in tests/papers/test_crt.py."""
+    shared, separate = (
+        randomized(CodedResidualTransform(4, 5, 3, is_shared, dtype="float64"), (None, *size, 6))
+        for is_shared in (True, False)
+    )
+    prototypes, *networks, bias = shared.get_weights()
+    separate.set_weights([prototypes, *(np.stack([w] * 4) for w in networks), bias])
+    features = np.random.default_rng(0).normal(size=(2, *size, 6))
+    np.testing.assert_allclose(shared(features), separate(features), rtol=1e-9)
 
 
 @pytest.mark.tensorflow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gradients import value_and_gradient, value_and_gradients
 from loss_examples import with_weights
-from pml_batches import same
+from pml_batches import compare, same
 
 from gsp_tf import losses
 
@@ -115,27 +115,6 @@ OF_REDUCTIONS = {
 }
 
 
-def compare(case, key, make, names, skip=(), rtol=1e-5):
-    """Compare values and gradients on some batches; returns on how many."""
-    values, start, compared = case[f"{key}/values"], 0, 0
-    for number, name in enumerate(names):
-        labels, embeddings = case[f"{name}/labels"], case[f"{name}/embeddings"]
-        expected = case[f"{key}/gradients"][start : (start := start + len(labels))]
-        value, *gradients = value_and_gradients(made(case, make), labels, embeddings)
-        assert np.isfinite(value) and all(np.isfinite(g).all() for g in gradients)
-        if name in skip or not np.isfinite(values[number]):
-            continue
-        compared += 1
-        same(value, values[number], rtol)
-        is_zero = ~embeddings.any(axis=1)
-        if np.isfinite(expected).all():
-            same(gradients[0][~is_zero], expected[~is_zero], max(rtol, 1e-4))
-        of_weights = case.get(f"{key}/weights_gradients", np.full(len(names), np.nan))[number]
-        if np.isfinite(of_weights).all():
-            same(gradients[1], of_weights, 1e-4)
-    return compared
-
-
 @pytest.mark.parametrize("key", DISTANCES)
 def test_distances_and_regularizers_of_losses(oracle, key):
     skip, rtol = (), 1e-5
@@ -143,14 +122,17 @@ def test_distances_and_regularizers_of_losses(oracle, key):
         skip, rtol = ("coincident", "zeros"), 1e-3
     if key == "margin_cosine":
         skip = ("ties",)  # rounding of a distance at its margin adds a term
-    assert compare(oracle("loss_arguments"), key, DISTANCES[key], NAMES, skip, rtol) >= 4
+    case = oracle("loss_arguments")
+    make = partial(made, case, DISTANCES[key])
+    assert compare(case, key, make, NAMES, skip, rtol=rtol) >= 4
 
 
 @pytest.mark.parametrize("key", OF_REDUCTIONS)
 def test_reductions(oracle, key):
     # Anchors that lack a positive or a negative count in the means of CircleLoss there.
     skip = ("singles",) if key in ("circle_mean", "circle_per_anchor") else ()
-    assert compare(oracle("loss_arguments"), key, OF_REDUCTIONS[key], FEW, skip) >= 2
+    case = oracle("loss_arguments")
+    assert compare(case, key, partial(made, case, OF_REDUCTIONS[key]), FEW, skip) >= 2
 
 
 @pytest.mark.parametrize("key", sorted(CROSSED))

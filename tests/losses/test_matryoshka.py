@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from gradients import value_and_gradients
 from keras import ops
+from local_maps import unit
 from loss_examples import PAIR_LOSSES, with_weights
 
 from gsp_tf.losses import (
@@ -28,10 +29,6 @@ PROXY_LOSSES = {
     "hybrid": lambda: HybridLoss(4, dtype="float64"),
     "pairs": lambda: ProxyPairsLoss(ContrastiveLoss(0.1, 1.2), 4, 2, 0.3, dtype="float64"),
 }
-
-
-def unit(vectors):
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("name", ["angular", "circle", "fast_ap", "triplet_hard"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gradients import at_once, value_and_gradients
 from keras import ops
+from loss_examples import pairs_of
 from pml_batches import BATCHES, batches_of, same
 
 from gsp_tf import losses
@@ -55,16 +56,11 @@ IN_LOSSES = {
 DRAWS = 300
 
 
-def pairs_of(labels, embeddings):
-    x, labels = ops.convert_to_tensor(embeddings), ops.convert_to_tensor(labels)
-    return losses.Pairs(x, x, labels, labels, exclude_self=True)
-
-
 def mined(miner, labels, embeddings):
     """Weights of positives and negatives, and the distances."""
 
     def run(labels, embeddings):
-        pairs = pairs_of(labels, embeddings)
+        pairs = pairs_of(embeddings, labels)
         return *miner(pairs), pairs.distances
 
     tensors = ops.convert_to_tensor(labels), ops.convert_to_tensor(embeddings)
@@ -105,7 +101,7 @@ def test_triplets_equal_those_of_pytorch_metric_learning(oracle, key):
     for number, (name, labels, embeddings, _) in enumerate(batches_of(case)):
         if name not in ("random", "ties", "singles"):
             continue
-        pairs, size = pairs_of(labels, embeddings), len(labels)
+        pairs, size = pairs_of(embeddings, labels), len(labels)
         pairs.is_triplet = MINERS[key]().chosen(pairs)
         expected = np.zeros((size, size, size))
         of_batch = case[f"{key}/triplets"][:, 0] == number

@@ -4,7 +4,7 @@ import pytest
 from gradients import BACKEND, compiled, examples, value_and_gradient
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_examples import MINERS
+from loss_examples import MINERS, pairs_of
 from scipy.spatial.distance import cdist
 from scipy.stats import chi2
 
@@ -25,12 +25,6 @@ def batch(rows, columns, classes, seed, dtype="float64"):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, rows)
     return pairs_of(unit(rng, rows, columns).astype(dtype), labels)
-
-
-def pairs_of(x, labels):
-    """All pairs of a batch."""
-    x, labels = keras.ops.convert_to_tensor(x), keras.ops.convert_to_tensor(labels)
-    return losses.Pairs(x, x, labels, labels, exclude_self=True)
 
 
 def mined(miner, pairs):

@@ -14,16 +14,6 @@ def cross_entropy(labels, logits):
     return -np.mean(log_softmax(logits, axis=1)[np.arange(len(labels)), labels])
 
 
-def proxy_anchor(labels, cosines, margin, alpha):
-    attraction, repulsion = [], []
-    for label, column in enumerate(cosines.T):
-        own, other = column[labels == label], column[labels != label]
-        if own.size:
-            attraction.append(np.log(1 + np.sum(np.exp(-alpha * (own - margin)))))
-        repulsion.append(np.log(1 + np.sum(np.exp(alpha * (other + margin)))))
-    return np.mean(attraction) + np.mean(repulsion)
-
-
 def proxy_nca(labels, cosines, temperature):
     square_distances = 2 - 2 * cosines
     return cross_entropy(labels, -square_distances / temperature)
@@ -59,8 +49,7 @@ def cos_face(labels, cosines, margin, scale):
     return cross_entropy(labels, scale * (cosines - margin * own))
 
 
-DEFINITIONS = [
-    (losses.ProxyAnchorLoss, proxy_anchor, {"margin": 0.2, "alpha": 8.0}),
+DEFINITIONS = [  # that of ProxyAnchorLoss is in tests/papers/test_multihead.py
     (losses.ProxyNCALoss, proxy_nca, {"temperature": 0.3}),
     (losses.NormalizedSoftmaxLoss, normalized_softmax, {"temperature": 0.2}),
     *(

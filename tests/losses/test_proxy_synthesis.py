@@ -4,6 +4,7 @@ import pytest
 from gradients import compiled, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from local_maps import unit
 from loss_examples import for_any_size, with_weights
 from scipy import stats
 
@@ -15,10 +16,6 @@ INNER = [
     (ProxyAnchorLoss, 1, {"alpha": 5.0}),
     (SoftTripleLoss, 2, {"centers_per_class": 2, "tau": 0.0}),
 ]
-
-
-def unit(x):
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 def extended(labels, embeddings, proxies, rate, num_mixed):

@@ -108,15 +108,9 @@ class CodedResidualTransform(LocalFeatureLayer):
     def encode(
         self, features: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Tensor:
-        """Hidden layer of each prototype's network.
+        """Hidden layer `(B, K, hidden_dim)` of each prototype's network, of a map or set.
 
-        Args:
-            features: map or set, as for the layer.
-            mask: optional boolean mask of a set, `(B, n)`.
-            training: whether to add the diversity of the prototypes to the loss.
-
-        Returns:
-            `(B, K, hidden_dim)`.
+        In training it adds the diversity of the prototypes to the loss.
         """
         if training and self.diversity_weight:
             self.add_loss(self.diversity_weight * prototype_diversity(self.prototypes))
@@ -130,14 +124,7 @@ class CodedResidualTransform(LocalFeatureLayer):
         return 0.5 * hidden * (1.0 + ops.erf(hidden / math.sqrt(2.0)))
 
     def embed(self, hidden: Tensor) -> Tensor:
-        """Last layer of the networks, averaged over the prototypes.
-
-        Args:
-            hidden: float tensor `(B, K, hidden_dim)` of `encode`.
-
-        Returns:
-            `(B, D)`.
-        """
+        """Last layer `(B, D)` of the networks, averaged over the prototypes, of what `encode` gives."""
         hidden, kernel, bias = at_least_float32(hidden, self.output_kernel, self.output_bias)
         if self.shared_network:  # LiteRT has no product that also sums over the prototypes
             total = ops.matmul(ops.sum(hidden, axis=1), kernel)
@@ -310,20 +297,7 @@ class CodedResidualBranches(LocalFeatureLayer):
         return first, second
 
     def correlation_maps(self, features: Tensor) -> Tensor:
-        """Correlations of the local features with the prototypes of the first branch.
-
-        Args:
-            features: map or set, as for the layer.
-
-        Returns:
-            `(B, H, W, K_1)` for a map, `(B, n, K_1)` for a set.
-
-        Example:
-            >>> import numpy as np
-            >>> layer = CodedResidualBranches((3, 4), (2, 2), 2)
-            >>> layer.correlation_maps(np.ones((1, 5, 6, 7))).shape
-            TensorShape([1, 5, 6, 3])
-        """
+        """`CodedResidualTransform.correlation_maps` of the first branch, with its K prototypes."""
         features = self._prepare(features)
         branch = self._wider if self.share_weights else self.first
         return branch.correlation_maps(features)[..., : self.first.num_prototypes]

@@ -39,13 +39,7 @@ def log_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:
 def log1p_sum_exp(exponents: Tensor, weights: Tensor, axis: int = -1) -> Tensor:
     """`log(1 + Σ w exp(e))` along an axis; 0, with zero gradient, where all weights are 0.
 
-    Args:
-        exponents: float tensor e.
-        weights: float tensor w of the same shape; exponents of weight 0 may hold anything.
-        axis: axis of the sum.
-
-    Returns:
-        tensor without that axis.
+    Args: those of `log_sum_exp`.
 
     Example:
         >>> log1p_sum_exp([[0.0, 0.0], [-200.0, 90.0]], [[1.0, 1.0], [1.0, 1.0]]).numpy()

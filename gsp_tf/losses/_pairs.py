@@ -194,11 +194,7 @@ class Pairs:
         return ops.where(self.positives > 0, attraction, repulsion)
 
     def triplets(self, columns: Tensor) -> Tensor:
-        """Weights `(A, R)` of the triplets of each anchor, one positive, and every negative.
-
-        Args:
-            columns: int tensor `(A, 1)`, the positive of each anchor.
-        """
+        """Weights `(A, R)` of each anchor, its positive in `columns (A, 1)` and every negative."""
         of_positive = ops.take_along_axis(self.positives, columns, axis=1)
         if self.is_triplet is None:
             return of_positive * self.negatives

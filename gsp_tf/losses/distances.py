@@ -45,13 +45,9 @@ class Distance(Guarded):
         raise NotImplementedError
 
     def is_defined(self, x: Tensor) -> Tensor | bool:
-        """Whether the distances from rows are defined; an anchor without them is left out.
+        """Whether distances from rows `(a, D)` are defined, as booleans `(a, 1)`, or True for all.
 
-        Args:
-            x: float tensor `(a, D)`.
-
-        Returns:
-            booleans `(a, 1)`, or True for all.
+        An anchor without them is left out.
         """
         return True
 

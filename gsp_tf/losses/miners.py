@@ -143,13 +143,9 @@ class DistanceWeightedMiner(Miner):
         return pairs.positives, ops.where(probabilities > 0, counts, 0.0)
 
     def probabilities(self, pairs: Pairs) -> Tensor:
-        """Probability that each negative is drawn for its anchor.
+        """Probability `(A, R)` that each negative is drawn for its anchor.
 
-        Args:
-            pairs: `Pairs`.
-
-        Returns:
-            tensor `(A, R)`. Its rows sum to 1, or to 0 where the anchor has no negative.
+        Rows sum to 1, or to 0 where the anchor has no negative.
         """
         dim, exact = float(pairs.anchors.shape[-1]), pairs.euclidean_distances
         # PyTorch would round numbers to float32.

@@ -59,11 +59,7 @@ class Reduction(Guarded):
             self.thresholds = tuple(limits)
 
     def check_classes(self, num_classes: int) -> None:
-        """Raise ValueError unless there is a weight for each of the classes, or none at all.
-
-        Args:
-            num_classes: number of classes of the loss.
-        """
+        """Raise ValueError unless there is a weight for each class of a loss, or none at all."""
         if self.class_weights is not None and len(self.class_weights) != num_classes:
             raise ValueError(
                 f"class_weights needs one number for each of the {num_classes} classes, received "
@@ -94,12 +90,7 @@ class Reduction(Guarded):
         return self.of_anchors(ops.sum(costs, axis=1), ops.sum(counted, axis=1), anchors)
 
     def counted(self, terms: Tensor, weights: Tensor) -> Tensor:
-        """The weights of terms, 0 for those that do not count.
-
-        Args:
-            terms: float tensor.
-            weights: float tensor of the same shape.
-        """
+        """The weights of terms, of the same shape, and 0 for those that do not count."""
         if self.name == "nonzero_mean":
             weights = ops.where(ops.not_equal(terms, 0), weights, 0.0)
         low, high = self.thresholds or (None, None)
@@ -110,23 +101,15 @@ class Reduction(Guarded):
         return weights
 
     def class_factors(self, labels: Tensor, dtype: Any) -> Tensor:
-        """The weight of the class of each anchor `(A,)`; 1 for classes that have none.
-
-        Args:
-            labels: integer tensor `(A,)`.
-            dtype: of the weights.
-        """
+        """The weights `(A,)` of the classes of labels `(A,)`; 1 for classes that have none."""
         weights = ops.convert_to_tensor((*self.class_weights, 1.0), dtype)
         is_class = ops.logical_and(labels >= 0, labels < len(self.class_weights))
         return ops.take(weights, ops.where(is_class, labels, len(self.class_weights)))
 
     def of_anchors(self, sums: Tensor, weights: Tensor, anchors: Tensor | None = None) -> Tensor:
-        """The reduction, from the sum of the terms of each anchor and of their weights.
+        """The reduction, from the sums `(A,)` of the terms of each anchor and of their weights.
 
-        Args:
-            sums: float tensor `(A,)`.
-            weights: float tensor `(A,)`.
-            anchors: weights `(A,)`, 1 for each anchor that counts; `None` counts all.
+        `anchors` are as in a call.
         """
         if self.name == "mean_per_anchor":
             sums = sums / ops.where(weights > 0, weights, 1.0)

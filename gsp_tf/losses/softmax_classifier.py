@@ -45,14 +45,7 @@ class SoftmaxClassifier(LossLayer):
         self.bias = self.add_weight(name="bias", shape=shape[1:], initializer="zeros")
 
     def logits(self, features: Tensor) -> Tensor:
-        """The logits of the classes.
-
-        Args:
-            features: floats `(B, D)`.
-
-        Returns:
-            floats `(B, C)`.
-        """
+        """The logits `(B, C)` of features `(B, D)`."""
         return ops.matmul(ops.cast(features, self.compute_dtype), self.kernel) + self.bias
 
     def call(self, labels, features):

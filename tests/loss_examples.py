@@ -4,6 +4,7 @@ from functools import partial
 
 import keras
 import numpy as np
+import pytest
 from gradients import BACKEND, compiled
 
 from gsp_tf import losses
@@ -99,6 +100,16 @@ MINERS = {
     "triplet_margin": losses.TripletMarginMiner,
     "uniform_histogram": partial(losses.UniformHistogramMiner, 5),
 }
+
+
+def graph_and_xla(names, always, never=()):
+    """Parametrize by name and mode; of most names XLA is evidence, because it compiles for long."""
+    cases = [(name, "graph") for name in names]
+    for name in names:
+        if name not in never:
+            marks = [] if name in always else [pytest.mark.evidence]
+            cases.append(pytest.param(name, "xla", marks=marks))
+    return pytest.mark.parametrize(("name", "mode"), cases)
 
 
 def for_any_size(function, *signature, jit_compile=False, states=()):

@@ -24,7 +24,15 @@ def batches_of(case):
 
 
 def compare(
-    case, key, make, names=BATCHES, skip=(), skip_gradients=(), rtol=1e-5, of_weights=np.asarray
+    case,
+    key,
+    make,
+    names=BATCHES,
+    skip=(),
+    skip_gradients=(),
+    rtol=1e-5,
+    of_weights=np.asarray,
+    zeros_rest=False,
 ):
     """Compare a loss with the library in values and gradients; returns on how many batches.
 
@@ -37,6 +45,7 @@ def compare(
         skip_gradients: batches whose gradients differ.
         rtol: tolerance of the values.
         of_weights: what to make of the library's gradient of the weights.
+        zeros_rest: whether embeddings of zeros get no gradient.
     """
     values, start, compared = case[f"{key}/values"], 0, 0
     for number, name in enumerate(names):
@@ -48,9 +57,10 @@ def compare(
             continue
         compared += 1
         same(value, values[number], rtol)
+        is_zero = ~embeddings.any(axis=1)
+        assert not zeros_rest or not gradients[0][is_zero].any()
         if name in skip_gradients:
             continue
-        is_zero = ~embeddings.any(axis=1)
         if np.isfinite(expected).all():
             same(gradients[0][~is_zero], expected[~is_zero], max(rtol, 1e-4))
         weights_gradient = case.get(f"{key}/weights_gradients", np.full(len(names), np.nan))[number]

@@ -11,6 +11,7 @@ from gsp_tf.layers import (
     GeneralizedSumMaxPooling,
     GeneralizedSumMeanPooling,
     GeneralizedSumPooling,
+    NetVLAD,
 )
 from gsp_tf.ops import greedy_k_center
 
@@ -139,16 +140,17 @@ def test_adapt_of_many_features_is_bounded_and_seeded():
 
 
 @pytest.mark.parametrize(
-    ("features", "message"),
+    ("layer", "features", "message"),
     [
-        (np.ones((1, 2, 2, 3), "float32"), "num_prototypes=8 local features, received 4"),
-        (np.full((1, 3, 3, 3), np.nan, "float32"), "finite features"),
-        ([], "received 0"),
+        (GeneralizedSumPooling(8), np.ones((1, 2, 2, 3)), "num_prototypes=8 .*, received 4"),
+        (GeneralizedSumPooling(8), np.full((1, 3, 3, 3), np.nan), "finite features"),
+        (GeneralizedSumPooling(8), [], "received 0"),
+        (NetVLAD(8), np.ones((1, 2, 2, 3)), "num_clusters=8 local features, received 4"),
     ],
 )
-def test_adapt_refuses(features, message):
+def test_adapt_refuses(layer, features, message):
     with pytest.raises(ValueError, match=message):
-        GeneralizedSumPooling(num_prototypes=8).adapt(features)
+        layer.adapt(features)
 
 
 def test_the_sum_with_the_maximum_keeps_the_attributes():

@@ -320,7 +320,7 @@ KINDS = ["batch", "references", "exclude_self", "mask", "weights"]
 
 @pytest.mark.parametrize("name", DEFINITIONS)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(
     sizes=SIZES,
     classes=st.integers(1, 4),

@@ -2,7 +2,6 @@ import keras
 import numpy as np
 import pytest
 from gradients import BACKEND, compiled
-from loss_examples import PAIR_LOSSES
 
 from gsp_tf.losses import ProxyNCALoss
 from gsp_tf.losses._inputs import check_inputs
@@ -97,21 +96,6 @@ def test_accepts_shapes_that_are_not_known(labels, embeddings):
     assert flat.numpy().tolist() == [0, 1, 2] and bool(is_valid)
     with pytest.raises(tf.errors.InvalidArgumentError, match="one label for each embedding"):
         run(tf.reshape(tf.range(9, dtype="int64"), shape), EMBEDDINGS)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("name", PAIR_LOSSES)
-def test_pair_losses_take_embeddings_of_a_size_that_is_not_known(name):
-    import tensorflow as tf
-
-    specs = [tf.TensorSpec([None], "int64"), tf.TensorSpec([None, None], "float32")]
-    loss, x = PAIR_LOSSES[name](), np.random.default_rng(0).normal(size=(8, 6)).astype("float32")
-    run = tf.function(lambda labels, x: loss(labels, x), specs)
-    if loss.seed_generator is None:
-        expected = float(loss(np.arange(8) // 2, x))
-        assert float(run(np.arange(8) // 2, x)) == pytest.approx(expected, rel=1e-5, abs=1e-7)
-    else:
-        assert np.isfinite(float(run(np.arange(8) // 2, x)))
 
 
 def test_symbolic_tensors_make_a_functional_model():

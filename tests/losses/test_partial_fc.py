@@ -3,7 +3,7 @@ from functools import partial
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, compiled, value_and_gradients
+from gradients import EAGERLY, compiled, value_and_gradients
 from keras import ops
 from loss_examples import with_weights
 
@@ -85,17 +85,17 @@ def test_holds_every_class_of_the_batch_and_none_twice(rate, labels):
 
 def test_others_are_drawn_uniformly_and_by_the_seed():
     draws = []
-    for seed in (4, 4, 40):
+    for seed, count in ((4, 600), (4, 20), (40, 20)):
         loss = PartialFC(CosFaceLoss(20), 0.5, seed=seed)
         draw = compiled(
             lambda loss=loss: loss.sampled_classes(ops.convert_to_tensor(LABELS))[:2],
             False,
             [loss.seed_generator.state],
         )
-        pairs = [map(ops.convert_to_numpy, draw()) for _ in range(600)]
+        pairs = [map(ops.convert_to_numpy, draw()) for _ in range(count)]
         draws.append(np.array([np.isin(np.arange(20), c[is_class]) for c, is_class in pairs]))
-    np.testing.assert_array_equal(draws[0], draws[1])
-    assert not np.array_equal(draws[0], draws[2])
+    np.testing.assert_array_equal(draws[0][:20], draws[1])
+    assert not np.array_equal(draws[1], draws[2])
     # 5 of the 15 classes that the batch does not have; five standard errors.
     others = np.delete(draws[0], LABELS, axis=1)
     assert np.all(others.sum(axis=1) == 5) and others.shape[1] == 15
@@ -109,8 +109,7 @@ def test_others_are_drawn_uniformly_and_by_the_seed():
 def test_a_step_moves_the_sample_alone():
     loss = PartialFC(ArcFaceLoss(20), 0.4, seed=5)
     learner = MetricLearner(keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)]), loss)
-    # The compiler of PyTorch takes minutes for this step.
-    learner.compile(keras.optimizers.SGD(0.1), jit_compile=BACKEND != "torch")
+    learner.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGERLY)
     embeddings, _ = batch(20)
     before = loss.proxies.numpy()
     learner.train_on_batch(embeddings.astype("float32"), LABELS)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from gradients import value_and_gradient
-from loss_examples import OVER_PAIRS, PAIR_LOSSES, for_any_size
+from loss_examples import OVER_PAIRS, PAIR_LOSSES, for_any_size, graph_and_xla
 
 from gsp_tf import losses
 
@@ -55,24 +55,11 @@ NOTHING_WITHOUT_NEGATIVES = NOTHING_WITHOUT_POSITIVES - {
 
 PAIRS, ALL_EQUAL, ALL_DIFFERENT = np.arange(6) // 2, np.zeros(6, int), np.arange(6)
 RANDOM = np.random.default_rng(0).normal(size=(6, 4)).astype("float32")
-UNKNOWN_BATCH = ((None,), "int64"), ((None, 4), "float32")
 
 
 # XLA rewrites arithmetic. These hold every kind of computation that the losses are made of:
 # distances, logarithms of sums, a loop over marks, comparisons within rows.
-ALWAYS_IN_XLA = ["circle", "triplet", "triplet_semi_hard"]
-graph_and_xla = pytest.mark.parametrize(
-    ("name", "mode"),
-    [
-        pytest.param(
-            name,
-            mode,
-            marks=[pytest.mark.evidence] * (mode == "xla" and name not in ALWAYS_IN_XLA),
-        )
-        for name in EXTREMES
-        for mode in ("graph", "xla")
-    ],
-)
+modes = graph_and_xla(EXTREMES, always=["circle", "triplet", "triplet_semi_hard"])
 
 
 @cache
@@ -81,7 +68,10 @@ def function_of(name, mode):
     compute = partial(value_and_gradient, EXTREMES[name]())
     if mode == "eager":
         return compute
-    return for_any_size(compute, *UNKNOWN_BATCH, jit_compile=mode == "xla")
+    # XLA compiles for every number of columns.
+    columns = 4 if mode == "xla" else None
+    signature = ((None,), "int64"), ((None, columns), "float32")
+    return for_any_size(compute, *signature, jit_compile=mode == "xla")
 
 
 def run(name, mode, labels, embeddings):
@@ -115,7 +105,7 @@ def test_order_scale_and_names_do_not_matter(name):
     np.testing.assert_allclose(scale * moved_gradient, gradient[order], 1e-6, 1e-9)
 
 
-@graph_and_xla
+@modes
 def test_huge_and_tiny_embeddings_lose_no_digits(name, mode):
     value, gradient = run(name, mode, PAIRS, RANDOM)
     assert value > 0 and np.abs(gradient).max() > 0
@@ -126,7 +116,7 @@ def test_huge_and_tiny_embeddings_lose_no_digits(name, mode):
         np.testing.assert_allclose(scale * scaled_gradient, gradient, rtol=1e-4, atol=tolerance)
 
 
-@graph_and_xla
+@modes
 def test_finite(name, mode):
     one_not_zero = RANDOM * np.eye(6)[:, :1]
     sizes = 0 * RANDOM, 1e-30 * RANDOM, 1e30 * RANDOM
@@ -136,7 +126,7 @@ def test_finite(name, mode):
             assert np.isfinite(value) and np.isfinite(gradient).all()
 
 
-@graph_and_xla
+@modes
 def test_zero_with_no_gradient_where_there_is_nothing_to_average(name, mode):
     cases = [(PAIRS[:1], RANDOM[:1])] if mode != "xla" else []
     if name in NOTHING_WITHOUT_POSITIVES:
@@ -149,7 +139,7 @@ def test_zero_with_no_gradient_where_there_is_nothing_to_average(name, mode):
         np.testing.assert_array_equal(gradient, np.zeros_like(embeddings))
 
 
-@graph_and_xla
+@modes
 def test_embeddings_that_are_not_finite_show_in_the_loss(name, mode):
     for broken in (np.nan, np.inf, -np.inf):
         # The last one is the only one of its class.
@@ -159,7 +149,7 @@ def test_embeddings_that_are_not_finite_show_in_the_loss(name, mode):
             assert np.isnan(run(name, mode, [0, 0, 1, 1, 2, 3], embeddings)[0])
 
 
-@graph_and_xla
+@modes
 def test_any_batch_size(name, mode):
     # XLA compiles once for every size.
     for rows in (6,) if mode == "xla" else (2, 5):

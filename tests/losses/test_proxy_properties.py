@@ -4,14 +4,13 @@ import keras
 import numpy as np
 import pytest
 from gradients import recorded, value_and_gradients, value_of
-from loss_examples import LAYERS, for_any_size, with_weights
+from loss_examples import LAYERS, for_any_size, graph_and_xla, with_weights
 
 from gsp_tf import losses
 
 WITHOUT_PROXIES = ["class_margin", "dynamic_soft_margin", "memory", "levels"]
 LENGTHS_COUNT = ["ada_face", "large_margin_softmax", "sphere_face"]
 WITH_PROXIES = [name for name in LAYERS if name not in WITHOUT_PROXIES]
-NOT_RANDOM = [name for name in LAYERS if name != "proxy_synthesis"]
 
 
 def batch(rows=10, columns=5, seed=0):
@@ -84,20 +83,6 @@ def test_gradients_equal_differences(name):
         assert (there - back) / 2 == pytest.approx(expected, rel=1e-5, abs=1e-13)
 
 
-# One loss of each kind of computation; the others are made of their parts.
-ALWAYS_IN_XLA = ["arc_face", "class_margin", "levels"]
-graph_and_xla = pytest.mark.parametrize(
-    ("name", "mode"),
-    [(name, "graph") for name in LAYERS]
-    + [(name, "xla") for name in ALWAYS_IN_XLA]
-    + [
-        pytest.param(name, "xla", marks=pytest.mark.evidence)
-        for name in NOT_RANDOM
-        if name not in ALWAYS_IN_XLA
-    ],
-)
-
-
 @cache
 def function_of(name, mode):
     """A loss, and a function of its value and gradients for any batch size."""
@@ -111,7 +96,8 @@ def assert_finite(value, gradients):
     assert np.isfinite(float(value)) and all(np.isfinite(np.asarray(g)).all() for g in gradients)
 
 
-@graph_and_xla
+# With XLA always one loss of each kind of computation; the others are made of their parts.
+@graph_and_xla(LAYERS, always=["arc_face", "class_margin", "levels"], never=["proxy_synthesis"])
 def test_any_batch_size(name, mode):
     loss, run = function_of(name, mode)
     eager = with_weights(LAYERS[name](), columns=5)

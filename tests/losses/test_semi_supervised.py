@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from gradients import EAGERLY, value_and_gradient
+from loss_examples import with_weights
 
 from gsp_tf import losses
 from gsp_tf.training import MetricLearner
@@ -17,10 +18,7 @@ def views():
 
 
 def proxies():
-    loss = losses.NormalizedSoftmaxLoss(3)
-    loss.build((None,), (None, 5))
-    loss.proxies.assign(np.random.default_rng(1).normal(size=(3, 5)))
-    return loss
+    return with_weights(losses.NormalizedSoftmaxLoss(3), columns=5)
 
 
 def value(loss, labels, points=POINTS):

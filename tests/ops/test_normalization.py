@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from gradients import differentiated
 
-from gsp_tf._numerics import scaled_back, scaled_down
+from gsp_tf._numerics import scaled_back
 from gsp_tf.ops import l2_normalize, lipschitz_normalize
 
 POINTS, UP = np.random.default_rng(0).normal(size=(2, 5, 4)).astype("float32")
@@ -41,15 +41,6 @@ def test_zero_has_no_direction():
 @BOTH
 def test_nan_is_not_hidden(normalize):
     assert np.isnan(normalize(np.array([[np.nan, 1.0]], "float32"))).all()
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e10, 1e19, 1e30, 1e37])
-def test_scaled_vectors_give_back_the_vectors(scale):
-    u = np.array([[0.3, -0.7, 0.0], [1.0, 2.0, -1.5]], "float32") * np.float32(scale)
-    scaled, unit = scaled_down(u)
-    assert np.abs(scaled).max() < 2.0**56 * 1.0001
-    assert (np.asarray(unit) == 1).all() == (scale < 1e16)
-    np.testing.assert_allclose(scaled_back(scaled, unit), u, rtol=3e-7)
 
 
 def test_values_beyond_the_range_are_the_largest_numbers_without_gradient():

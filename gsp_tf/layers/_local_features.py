@@ -47,6 +47,24 @@ class LocalFeatureLayer(keras.layers.Layer):
         """Add a weight that keeps its type under mixed precision."""
         return self.add_weight(name=name, shape=shape, initializer=initializer, autocast=False)
 
+    def add_dense(
+        self, name: str, inputs: int, outputs: int, **arguments: Any
+    ) -> keras.layers.Dense:
+        """A dense layer that is built, in the types of this layer unless told otherwise."""
+        arguments = {"dtype": self.dtype_policy, **arguments}
+        layer = keras.layers.Dense(outputs, name=name, **arguments)
+        layer.build((None, inputs))
+        return layer
+
+    def add_normalization(
+        self, name: str, shape: tuple[int | None, ...], **arguments: Any
+    ) -> keras.layers.BatchNormalization:
+        """A batch normalisation that is built, in the types of this layer unless told otherwise."""
+        arguments = {"dtype": self.dtype_policy, "momentum": 0.9, "epsilon": 1e-5, **arguments}
+        layer = keras.layers.BatchNormalization(name=name, **arguments)
+        layer.build(shape)
+        return layer
+
     def as_set(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Any, tuple]:
         """Features as a set `(B, n, C)`, their mask `(B, n)`, and the shape of their positions.
 

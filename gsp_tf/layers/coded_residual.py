@@ -124,7 +124,7 @@ class CodedResidualTransform(LocalFeatureLayer):
         return 0.5 * hidden * (1.0 + ops.erf(hidden / math.sqrt(2.0)))
 
     def embed(self, hidden: Tensor) -> Tensor:
-        """Last layer `(B, D)` of the networks, averaged over the prototypes, of what `encode` gives."""
+        """Mean `(B, D)` of the last layers of the networks, of what `encode` gives."""
         hidden, kernel, bias = at_least_float32(hidden, self.output_kernel, self.output_bias)
         if self.shared_network:  # LiteRT has no product that also sums over the prototypes
             total = ops.matmul(ops.sum(hidden, axis=1), kernel)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -72,13 +71,14 @@ class SecondOrderAttention(LocalFeatureLayer):
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)
-        self.query = self._convolution(self.key_dim, channels, "query")
-        self.key = self._convolution(self.key_dim, channels, "key")
-        self.value = self._convolution(self.key_dim, channels, "value")
-        self.psi = self._convolution(channels, self.key_dim, "psi", kernel_initializer="zeros")
+        self.query = self.add_dense("query", channels, self.key_dim)
+        self.key = self.add_dense("key", channels, self.key_dim)
+        self.value = self.add_dense("value", channels, self.key_dim)
+        self.psi = self.add_dense("psi", self.key_dim, channels, kernel_initializer="zeros")
         if self.batch_normalization:
-            self.query_normalization = self._normalization("query_normalization")
-            self.key_normalization = self._normalization("key_normalization")
+            shape = (None, None, self.key_dim)
+            self.query_normalization = self.add_normalization("query_normalization", shape)
+            self.key_normalization = self.add_normalization("key_normalization", shape)
 
     def call(self, features, mask=None, training=None):
         local, mask, positions = self.as_set(features, mask)
@@ -142,18 +142,6 @@ class SecondOrderAttention(LocalFeatureLayer):
         largest = ops.stop_gradient(ops.max(scores, axis=-1, keepdims=True))
         differences = (scores - largest) * scaled_back(query_unit, key_unit)
         return masked_softmax(differences, mask)
-
-    def _convolution(self, filters, channels, name, **arguments):
-        layer = keras.layers.Dense(filters, dtype=self.dtype_policy, name=name, **arguments)
-        layer.build((None, channels))
-        return layer
-
-    def _normalization(self, name):
-        layer = keras.layers.BatchNormalization(
-            momentum=0.9, epsilon=1e-5, dtype=self.dtype_policy, name=name
-        )
-        layer.build((None, None, self.key_dim))
-        return layer
 
 
 def _index(position, positions):

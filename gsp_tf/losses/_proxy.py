@@ -166,13 +166,13 @@ class ProxyWrapper(LossLayer):
 
     # Whether its similarities are those of the proxy loss, and not cosines of its own.
     takes_distance = False
+    takes, takes_text = ProxyLoss, "a proxy loss such as ProxyNCALoss(num_classes)"
 
     def __init__(self, proxy_loss: ProxyLoss, **kwargs: Any) -> None:
         super().__init__(inner=[proxy_loss], **kwargs)
-        if not isinstance(proxy_loss, ProxyLoss):
+        if not isinstance(proxy_loss, self.takes):
             raise ValueError(
-                f"{type(self).__name__} takes a proxy loss such as ProxyNCALoss(num_classes), "
-                f"received {proxy_loss!r}."
+                f"{type(self).__name__} takes {self.takes_text}, received {proxy_loss!r}."
             )
         if proxy_loss.distance is not None and not self.takes_distance:
             raise ValueError(
@@ -200,11 +200,5 @@ class SoftmaxWrapper(ProxyWrapper):
     """Base of the wrappers of the losses that are a cross-entropy of logits."""
 
     takes_distance = True
-
-    def __init__(self, proxy_loss: ProxyLoss, **kwargs: Any) -> None:
-        super().__init__(proxy_loss, **kwargs)
-        if not isinstance(proxy_loss, SoftmaxProxyLoss):
-            raise ValueError(
-                f"{type(self).__name__} takes a loss that is a cross-entropy of logits, such as "
-                f"ArcFaceLoss(num_classes), received {proxy_loss!r}."
-            )
+    takes = SoftmaxProxyLoss
+    takes_text = "a loss that is a cross-entropy of logits, such as ArcFaceLoss(num_classes)"

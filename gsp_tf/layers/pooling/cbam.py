@@ -55,19 +55,17 @@ class CBAMPooling(WeightedPooling):
             )
         channels = self.num_channels(input_shape)
         hidden = max(channels // self.reduction, 1)
-        arguments = {"use_bias": False, "dtype": self.dtype_policy}
-        self.reduce = keras.layers.Dense(hidden, activation="relu", name="reduce", **arguments)
-        self.expand = keras.layers.Dense(channels, name="expand", **arguments)
+        self.reduce = self.add_dense("reduce", channels, hidden, activation="relu", use_bias=False)
+        self.expand = self.add_dense("expand", hidden, channels, use_bias=False)
         self.spatial = keras.layers.Conv2D(
             1,
             self.kernel_size,
             padding="same",
             data_format="channels_last",
+            use_bias=False,
+            dtype=self.dtype_policy,
             name="spatial",
-            **arguments,
         )
-        self.reduce.build((None, channels))
-        self.expand.build((None, hidden))
         self.spatial.build((None, None, None, 2))
 
     def call(self, features):

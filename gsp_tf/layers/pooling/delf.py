@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from gsp_tf._arguments import check_sizes
@@ -43,12 +42,8 @@ class DelfPooling(WeightedPooling):
 
     def build(self, input_shape):
         channels = self.num_channels(input_shape)
-        self.hidden = keras.layers.Dense(
-            self.hidden_dim, activation="relu", dtype=self.dtype_policy, name="hidden"
-        )
-        self.score = keras.layers.Dense(1, dtype=self.dtype_policy, name="score")
-        self.hidden.build((None, channels))
-        self.score.build((None, self.hidden_dim))
+        self.hidden = self.add_dense("hidden", channels, self.hidden_dim, activation="relu")
+        self.score = self.add_dense("score", self.hidden_dim, 1)
 
     def pool(self, features: Tensor, average: Tensor) -> Tensor:
         # Features that the mask leaves out are 0, so their scores do not matter.

@@ -47,35 +47,28 @@ class GSoPPooling(LocalFeaturePooling):
         self.reduced_dim = int(reduced_dim)
 
     def build(self, input_shape):
-        channels = self.num_channels(input_shape)
-        batch_normalization = {"momentum": 0.9, "epsilon": 1e-5}
-        self.reduction = keras.layers.Dense(
-            self.reduced_dim, dtype=self.dtype_policy, name="reduction"
-        )
-        self.reduction_normalization = keras.layers.BatchNormalization(
-            dtype=self.dtype_policy, name="reduction_normalization", **batch_normalization
+        channels, reduced = self.num_channels(input_shape), self.reduced_dim
+        self.reduction = self.add_dense("reduction", channels, reduced)
+        self.reduction_normalization = self.add_normalization(
+            "reduction_normalization", (None, None, reduced)
         )
         # A covariance has the squared scale of the features, which may overflow half precision.
         wide = backend.result_type(self.compute_dtype, "float32")
-        self.row_normalization = keras.layers.BatchNormalization(
-            axis=1, dtype=wide, name="row_normalization", **batch_normalization
+        self.row_normalization = self.add_normalization(
+            "row_normalization", (None, reduced, reduced), axis=1, dtype=wide
         )
         self.row_convolution = keras.layers.EinsumDense(
             "bij,ijk->bik",
-            output_shape=(self.reduced_dim, _FILTERS_PER_ROW),
+            output_shape=(reduced, _FILTERS_PER_ROW),
             bias_axes="ik",
-            kernel_initializer=keras.initializers.RandomNormal(stddev=self.reduced_dim**-0.5),
+            kernel_initializer=keras.initializers.RandomNormal(stddev=reduced**-0.5),
             dtype=wide,
             name="row_convolution",
         )
-        self.excitation = keras.layers.Dense(
-            channels, activation="sigmoid", dtype=wide, name="excitation"
+        self.row_convolution.build((None, reduced, reduced))
+        self.excitation = self.add_dense(
+            "excitation", _FILTERS_PER_ROW * reduced, channels, activation="sigmoid", dtype=wide
         )
-        self.reduction.build((None, channels))
-        self.reduction_normalization.build((None, None, self.reduced_dim))
-        self.row_normalization.build((None, self.reduced_dim, self.reduced_dim))
-        self.row_convolution.build((None, self.reduced_dim, self.reduced_dim))
-        self.excitation.build((None, _FILTERS_PER_ROW * self.reduced_dim))
 
     def call(self, features, mask=None, training=None):
         features, mask, _ = self.as_set(features, mask)

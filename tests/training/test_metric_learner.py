@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.losses import (
     ContrastiveLoss,
     MultiSimilarityLoss,
@@ -35,6 +36,13 @@ def vector_embedder(with_attributes=False):
         return keras.Model(inputs, embeddings)
     attributes = keras.layers.Dense(4, activation="softmax")(inputs)
     return keras.Model(inputs, [embeddings, attributes])
+
+
+def image_embedder():
+    images = keras.Input((None, None, 1))
+    x = keras.layers.Conv2D(8, 3, activation="relu")(images)
+    pooled, attributes = GeneralizedSumPooling(4, return_attributes=True)(x)
+    return keras.Model(images, [keras.layers.Dense(5)(pooled), attributes])
 
 
 @keras.saving.register_keras_serializable("gsp_tf_tests")
@@ -113,10 +121,14 @@ def test_a_step_descends_the_gradient_of_the_total():
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_mixed_precision(policy):
     keras.config.set_dtype_policy(policy)
-    learner = learner_with_every_loss()
+    of_images = policy == "mixed_bfloat16"  # by GSP
+    embedder = image_embedder() if of_images else vector_embedder(with_attributes=True)
+    learner = learner_with_every_loss(embedder=embedder)
     half = policy.removeprefix("mixed_")
     assert {w.dtype for w in learner.trainable_weights} == {"float32"}
-    x, labels = samples(8)
+    shape = (6, 6, 1) if of_images else (6,)
+    x = np.random.default_rng(0).normal(size=(8, *shape)).astype("float32")
+    labels = np.arange(8) % CLASSES
     assert [output.dtype.name for output in learner(x)] == [half, half]
     before = [w.numpy() for w in learner.trainable_weights]
     learner.compile(keras.optimizers.Adam(0.01), run_eagerly=True)

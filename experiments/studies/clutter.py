@@ -1,10 +1,11 @@
-"""Poolings under natural clutter: heads on a frozen network, on photographs of Grocery Store.
+"""Poolings under natural clutter, on photographs of Grocery Store.
 
 `gsp-tf adapt` trains each head on the features of all 5,421 photographs (phones, shelves, hands and
 other goods), from which 16 of 81 classes are left out. A head is a linear map after a pooling.
-`--splits` are seeds of the division of the classes, and `--losses` names of losses. The table is
-experiments/results/evidence/clutter.csv: P@1 and MAP@R of the test classes, the MAP@R of the
-validation classes, and both of the frozen network. What it has is not trained again.
+`--splits` are seeds of the division of the classes, and `--losses` names of losses. `--rungs` names
+those of the ladder of `gsp-tf train`: head alone, or head and block, or head, block and network.
+The table is experiments/results/evidence/clutter.csv: P@1 and MAP@R of the test classes, the MAP@R
+of the validation classes, and both of the frozen network. What it has is not trained again.
 """
 
 import subprocess
@@ -14,10 +15,12 @@ from pathlib import Path
 import records
 from sweep import HERE, SHOWN
 
-from gsp_tf.runs import RunFolder
+from gsp_tf.recipe import compose, recipe_values
+from gsp_tf.runs import Ladder, RunFolder, choose_recipe, ladder_recipes
 
 OUT = HERE / "results/evidence/clutter.csv"
 GSP, SHARP = {"pooling.name": "gsp"}, {"pooling.name": "gsp", "pooling.entropy_smoothing": 20}
+TITLES = {"block": "last block", "network": "whole network"}
 RATIO = "pooling.transport_ratio"
 POOLINGS = {
     "gap": {},
@@ -41,6 +44,22 @@ def trained(photographs, name, pooling, loss, split, seed):
     head = "gsp" if pooling.get("pooling.name") == "gsp" else "linear"
     command = ["adapt", photographs, "--head", head, *given]
     subprocess.run([sys.executable, "-m", "gsp_tf", *command], check=True)
+    return numbers(path)
+
+
+def climbed(photographs, name, pooling, loss, split, seed, rungs):
+    """Rows of quantity and value of the best model of a ladder with these rungs."""
+    path = Path("runs/clutter", f"{name}-{loss}-{split}-{seed}-ladder".replace(", ", "-"))
+    fields = {"seed": seed, "data": {"split_seed": split}, "loss": {"name": loss}}
+    options = {field.split(".")[1]: value for field, value in pooling.items()}
+    fields |= {"pooling": options} if options else {}
+    recipe = compose([], fields, under=recipe_values(choose_recipe(photographs)))
+    recipes = ladder_recipes(recipe, fields)
+    Ladder(path, {rung: recipes[rung] for rung in rungs}).climb()
+    return numbers(path / "rungs" / rungs[-1])
+
+
+def numbers(path):
     metrics = RunFolder(path).metrics()
     for entry, prefix in (("test", ""), ("frozen", "frozen ")):
         for shown, key in SHOWN.items():
@@ -54,15 +73,18 @@ def study(
     splits: tuple[int, ...] = (0, 1),
     seeds: tuple[int, ...] = (0, 1, 2),
     poolings: tuple[str, ...] = tuple(POOLINGS),
+    rungs: tuple[str, ...] = ("head",),
 ):
-    """Trains the heads and adds their numbers to the table as they come."""
+    """Trains what is missing and adds its numbers to the table as they come."""
+    of_rung = "" if rungs == ("head",) else f", {TITLES[rungs[-1]]}"
     for split in splits:
         for loss in losses:
             for seed in seeds:
                 for name in poolings:
-                    variant = f"{name}, {loss}, split {split}"
+                    variant = f"{name}, {loss}, split {split}{of_rung}"
                     known = records.read(OUT) if OUT.exists() else {}
                     if seed in known.get(variant, {}).get("MAP@R", {}):
                         continue
-                    rows = trained(photographs, name, POOLINGS[name], loss, split, seed)
+                    work = photographs, name, POOLINGS[name], loss, split, seed
+                    rows = climbed(*work, rungs) if of_rung else trained(*work)
                     records.add(OUT, [(variant, seed, *row) for row in rows])

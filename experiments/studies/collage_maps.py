@@ -12,6 +12,8 @@ pooled vectors of 16 batches. A head is the last state of its training: nothing 
 classes. The ceiling is what the maps give without training: the average of all places, and of the
 places of the labelled tile; the tile that a linear score takes for it; the tile alone.
 
+With `--rate 0.1` the classifier trains too, at a tenth of the rate, from the collages themselves.
+
 The classifiers are runs of cifar100_classifier.yaml and resnet20_cifar100.yaml in
 experiments/results. The table is experiments/results/evidence/collage_maps.csv. What it has is not
 trained again.
@@ -38,6 +40,7 @@ OUT = HERE / "results/evidence/collage_maps.csv"
 FORMS = {"program": ((0.6, 0.0, 0.4), 1), "paper": ((0.4, 0.2, 0.4), 4)}
 """Shares of the classes that train, are left out and test; collages of each training tile."""
 NETWORKS = ("resnetv2_20", "resnetv2_20_bottleneck", "resnet20")
+LAYERS = "conv2d|batch_normalization"  # of a network
 SUPER_CLASSES, EACH, DIM, TESTED = 16, 4, 128, 6400
 LOSSES = {"C2": losses.ContrastiveLoss, "ProxyNCA++": lambda: losses.ProxyNCALoss(SUPER_CLASSES)}
 
@@ -91,14 +94,15 @@ def parts(name, form):
     for grid in (2, 1):
         train, _, test = collage_splits(tiles, None, fractions, grid, label="super_class")
         chosen = np.sort(np.random.default_rng(9).permutation(len(test))[:TESTED])
-        sets = (train, np.arange(len(train)), copies), (test, chosen)
-        for kind, (images, *which) in zip(("train", "test"), sets, strict=True):
+        sets = (train, np.arange(len(train)), copies), (test, chosen, 1)
+        for kind, (images, indices, number) in zip(("train", "test"), sets, strict=True):
             path = Path("runs/collage_maps", f"{name}-{form}-{grid}-{kind}.npz")
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with replacing(path) as temporary:
-                    np.savez(temporary, **mapped(network, images, *which))
-            found[grid, kind] = SimpleNamespace(**np.load(path))
+                    np.savez(temporary, **mapped(network, images, indices, number))
+            of_images = dict(images=images, indices=indices, copies=number)
+            found[grid, kind] = SimpleNamespace(**np.load(path), **of_images)
     return found
 
 
@@ -137,8 +141,8 @@ def ceiling(found):
     yield "frozen, tile alone", metrics(alone.maps.mean(axis=(1, 2), dtype="float32"), alone.labels)
 
 
-def batches(data, steps, form, seed):
-    """Maps and labels of 16 super-classes of 4 images a step."""
+def batches(data, steps, form, seed, of_images=False):
+    """Maps, or the collages themselves, and labels of 16 super-classes of 4 images a step."""
     rng, order = np.random.default_rng(seed), []
     members = [np.flatnonzero(data.labels == label) for label in range(SUPER_CLASSES)]
     passes = [[] for _ in members]
@@ -151,13 +155,24 @@ def batches(data, steps, form, seed):
         if form == "paper":
             rng.shuffle(chosen)
         order.append(np.ravel(chosen if form == "paper" else np.transpose(chosen)))
-    maps, labels = tf.constant(data.maps), tf.constant(data.labels.astype("int32"))
+    labels = tf.constant(data.labels.astype("int32"))
     drawn = tf.data.Dataset.from_tensor_slices(np.stack(order).astype("int32"))
+    if of_images:
+        return drawn.map(lambda i: (collages(data, i), tf.gather(labels, i)), 2).prefetch(2)
+    maps = tf.constant(data.maps)
     return drawn.map(lambda i: (tf.cast(tf.gather(maps, i), tf.float32), tf.gather(labels, i)))
 
 
-def trained(found, grid, method, loss, form, seed, steps):
-    """The embedder of a head after its steps, and its numbers on the test classes."""
+def collages(data, rows):
+    """The collages of some rows of the maps, as the maps were made of them."""
+    indices = tf.gather(tf.constant(data.indices.astype("int32")), rows // data.copies)
+    seeds = tf.stack([rows % data.copies, indices], axis=1)
+    draw = lambda seed: tf.cast(data.images.load(seed[1], seed), tf.float32)  # noqa: E731
+    return tf.map_fn(draw, seeds, fn_output_signature=tf.float32)
+
+
+def trained(found, grid, method, loss, form, seed, steps, network=None, rate=0.0):
+    """The numbers of a head after its steps, on the test classes; a network trains at `rate`."""
     keras.utils.set_random_seed(seed)
     train, test = found[grid, "train"], found[grid, "test"]
     maps = keras.Input(train.maps.shape[1:])
@@ -176,6 +191,7 @@ def trained(found, grid, method, loss, form, seed, steps):
     unit = layers.L2Normalization(name="normalization")(pooled)
     embedder = keras.Model(maps, unit if attributes is None else [unit, attributes])
     data = batches(train, steps, form, seed)
+    head = keras.Model(maps, unit)
     if own.before:
         local = keras.Model(maps, pooling.input)
         first = (local(batch).numpy() for batch, _ in data.take(16))
@@ -184,20 +200,25 @@ def trained(found, grid, method, loss, form, seed, steps):
     if own.weight:
         of_attributes = losses.ZeroShotLoss(SUPER_CLASSES, DIM, scale=1.0, reduction="sum_of_means")
         zero_shot = dict(attribute_loss=of_attributes, attribute_weight=own.weight)
+    rates = {"class_embeddings": 10} if own.weight else {}
+    test_maps = test.maps
+    if network is not None:
+        images = keras.Input(collages(train, tf.range(1)).shape[1:])
+        embedder = keras.Model(images, embedder(network(images)))
+        data = batches(train, steps, form, seed, of_images=True)
+        rates[LAYERS] = rate
     learner = MetricLearner(embedder, LOSSES[loss](), **zero_shot)
-    optimizer = keras.optimizers.Adam(1e-3)
-    if own.weight:
-        optimizer = with_learning_rate_multipliers(optimizer, {"class_embeddings": 10})
-    learner.compile(optimizer)
+    learner.compile(with_learning_rate_multipliers(keras.optimizers.Adam(1e-3), rates))
     learner.fit(data, epochs=1, steps_per_epoch=steps, verbose=0)
-    embeddings = keras.Model(maps, unit).predict(test.maps, batch_size=200, verbose=0)
-    values = metrics(embeddings, test.labels)
+    if network is not None:
+        test_maps = mapped(network, test.images, test.indices)["maps"]
+    values = metrics(head.predict(test_maps, batch_size=200, verbose=0), test.labels)
     if grid > 1:
         if method == "GAP":
             values["weight on the tile"] = 0.25
         if hasattr(pooling, "pooling_weights"):
             local = keras.Model(maps, pooling.input)
-            blocks = np.array_split(test.maps[:1024].astype("float32"), 8)
+            blocks = np.array_split(test_maps[:1024].astype("float32"), 8)
             weights = np.concatenate([pooling.pooling_weights(local(block)) for block in blocks])
             weights = weights.reshape(len(weights), *weights.shape[1:3])
             values["weight on the tile"] = foreground_share(weights, test.masks[:1024]).mean()
@@ -211,6 +232,7 @@ def study(
     methods: tuple[str, ...] = tuple(poolings()),
     seeds: tuple[int, ...] = (0, 1, 2),
     steps: int = 3000,
+    rate: float = 0.0,
 ):
     """Measures the ceilings, trains the heads, and adds their numbers to the table as they come."""
 
@@ -221,8 +243,11 @@ def study(
         for form in forms:
             found = parts(network, form)
             place = f"{network}, {form}"
-            for name, values in ceiling(found):
-                records.add(OUT, [(f"{place}: {name}", 0, *item) for item in values.items()])
+            if rate:
+                place += f" at rate {rate}, {steps} steps"
+            elif f"{place}: frozen, GAP" not in known():
+                for name, values in ceiling(found):
+                    records.add(OUT, [(f"{place}: {name}", 0, *item) for item in values.items()])
             for seed in seeds:
                 for loss in losses:
                     for method in methods:
@@ -230,6 +255,8 @@ def study(
                         if seed in known().get(variant, {}).get("MAP@R", {}):
                             continue
                         grid = 1 if method.startswith("tile") else 2
-                        values = trained(found, grid, method, loss, form, seed, steps)
+                        trains = classifier(network) if rate else None
+                        work = found, grid, method, loss, form, seed, steps
+                        values = trained(*work, trains, rate)
                         records.add(OUT, [(variant, seed, *item) for item in values.items()])
                         print(variant, seed, values, flush=True)

@@ -6,7 +6,9 @@ each class, or windows of two photographs. The network is EfficientNet-Lite0 wit
 224 pixels. The forward passes and the reading (check, decoding and resizing) of the same
 photographs are timed as `RunModel.embed_images` does them once the model is loaded and traced, and
 the passes alone too. The rest of a command is its time without theirs: the start of Python and of
-TensorFlow, loading and tracing of the model, the command itself.
+TensorFlow, loading and tracing of the model, the command itself. *Keras alone* is what cannot be
+spared: it starts as a command does, loads the same network from a .keras file of Keras' own layers,
+and embeds one photograph or exports the network.
 
 Processor time (user and system) of other programs does not count; the time of the clock is longer
 where other programs run.
@@ -38,6 +40,16 @@ SAMPLE, ALTERED, ALTERATIONS = 512, 64, 4  # of `calibrate_on_copies`, besides a
 EXAMPLES = 64  # test images whose place maps a report shows
 TARGET = 3.0
 FORMATS = "saved_model", "onnx", "litert", "keras"
+START = "from gsp_tf import cli; cli._shorten_imports(); import tensorflow, keras"
+LOADED = f"{START}; model = keras.models.load_model('network.keras'); "
+EMBEDS = LOADED + f"model(tensorflow.zeros((1, {SIDE}, {SIDE}, 3)), training=False).numpy()"
+IMAGES = f"keras.InputSpec('float32', (None, {SIDE}, {SIDE}, 3), name='images')"
+EXPORTS = LOADED + f"model.export({{!r}}, {{!r}}, input_signature=[{IMAGES}], verbose=False)"
+OF_KERAS = {  # its names of formats, and endings of files
+    "saved_model": ("tf_saved_model", ""),
+    "onnx": ("onnx", ".onnx"),
+    "litert": ("litert", ".tflite"),
+}
 
 
 def make_run(folder, classes):
@@ -127,16 +139,22 @@ def run(quick=False):
         classes, paths = photographs_in(folder, count)
         made, splits = make_run(folder, classes)
         forward, both = of_a_photograph(made, paths, min(3, rounds(quick)))
-        imports = "import tensorflow, keras"
-        shortened = f"from gsp_tf import cli; cli._shorten_imports(); {imports}"
+        backbones.create(NETWORK, (SIDE, SIDE, 3)).save(Path(folder, "network.keras"))
+        exports = [
+            (f"Keras alone, export, {name}", EXPORTS.format(f"network{ending}", form))
+            for name, (form, ending) in OF_KERAS.items()
+        ]
         starts = [
-            ("import of TensorFlow and Keras", ["-c", imports], 0, 0),
-            ("the same, as in a command", ["-c", shortened], 0, 0),
+            ("import of TensorFlow and Keras", "import tensorflow, keras"),
+            ("the same, as in a command", START),
+            ("Keras alone, one photograph", EMBEDS),
+            *exports,
         ]
         done = (
             (name, ["-m", "gsp_tf", *arguments], *of)
             for name, arguments, *of in commands(made, splits, classes, paths)
         )
+        starts = ((name, ["-c", program], 0, 0) for name, program in starts)
         for name, arguments, passes, read in (*starts, *done):
             program = [sys.executable, *map(str, arguments)]
             options = {"stdout": subprocess.DEVNULL, "cwd": folder, "check": True}

@@ -55,6 +55,7 @@ REFUSED = {
     "data: {split_fractions: [0.5, 0.0, 0.5]}": "three positive shares",
     "protocol: {name: mlrc, num_folds: 1}": "protocol.num_folds must be 2 or more, received 1",
     "protocol: {name: mlrc, fold: 4}": "protocol.fold must be null, or 0 to 3, received 4",
+    "protocol: {name: tuning, num_folds: 3}": "protocol.num_folds must be 4 with",
     "protocol: {name: ablation, fold: 1}": "protocol.fold must be null with",
     **{f"data: {{name: {name}, collage: {{label: super_class}}}}":
        "label must be class without data.collage.*received super_class"

@@ -339,6 +339,8 @@ class ProtocolRecipe(Section, path="protocol"):
             self.refuse("fold", f"null with protocol.name={self.name}")
         if self.repeats != 1 and self.name != "mlrc":
             self.refuse("repeats", f"1 with protocol.name={self.name}")
+        if self.num_folds != 4 and self.name != "mlrc":
+            self.refuse("num_folds", f"4 with protocol.name={self.name}")
         if self.repeats != 1 and self.fold is not None:
             self.refuse("repeats", "1 with a fold")
 

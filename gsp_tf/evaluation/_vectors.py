@@ -133,6 +133,12 @@ def unit_vectors(embeddings: np.ndarray) -> np.ndarray:
     return embeddings / lengths[:, None]
 
 
+def rows_by_class(labels: np.ndarray) -> list[np.ndarray]:
+    """The rows of each class, in the order of `numpy.unique`, by one sort for all classes."""
+    counts = np.unique(labels, return_counts=True)[1]
+    return np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
+
+
 def distinct_rows(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The first rows `(U,)` of the different ones of `(N, D)`, and which of them each row is."""
     rows = np.ascontiguousarray(array + array.dtype.type(0))  # -0 becomes 0

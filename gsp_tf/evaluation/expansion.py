@@ -11,6 +11,7 @@ from gsp_tf.evaluation._vectors import (
     checked_count,
     checked_embeddings,
     checked_labels,
+    rows_by_class,
     unit_vectors,
 )
 from gsp_tf.evaluation.exact_search import ExactSearch
@@ -203,18 +204,18 @@ class LearnedWhitening(PCAWhitening):
     def __init__(self, embeddings: ArrayLike, labels: ArrayLike):
         embeddings = checked_embeddings(embeddings, "embeddings")
         labels = checked_labels(labels, len(embeddings), "labels")
-        classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        classes = rows_by_class(labels)
         if len(classes) < 2:
             raise ValueError(f"Labels of two classes or more are needed; received {len(classes)}.")
         self._mean = embeddings.mean(axis=0, dtype=np.float64)
         # The differences of all pairs of n vectors have n times the scatter about their mean.
         scatters = np.zeros((2, embeddings.shape[1], embeddings.shape[1]))
-        for number, size in enumerate(sizes):
-            centred = embeddings[numbers == number] - self._mean
+        for rows in classes:
+            centred = embeddings[rows] - self._mean
             scatters[0] += len(embeddings) * (centred.T @ centred)
             centred -= centred.mean(axis=0)
-            scatters[1] += size * (centred.T @ centred)
-        matched = int((sizes * (sizes - 1) // 2).sum())
+            scatters[1] += len(rows) * (centred.T @ centred)
+        matched = sum(len(rows) * (len(rows) - 1) // 2 for rows in classes)
         different = len(embeddings) * (len(embeddings) - 1) // 2 - matched
         values, vectors = np.linalg.eigh(scatters[1] / max(matched, 1))
         if values[0] <= 1e-9 * values[-1]:

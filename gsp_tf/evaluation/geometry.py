@@ -11,6 +11,7 @@ from gsp_tf.evaluation._vectors import (
     checked_count,
     checked_embeddings,
     checked_labels,
+    rows_by_class,
     unit_vectors,
 )
 from gsp_tf.evaluation.search_space import Metric
@@ -56,7 +57,7 @@ def embedding_density(
     embeddings = checked_embeddings(embeddings, "embeddings")
     labels = checked_labels(labels, len(embeddings), "labels")
     embeddings = unit_vectors(embeddings)
-    classes = [embeddings[labels == label] for label in np.unique(labels)]
+    classes = [embeddings[rows] for rows in rows_by_class(labels)]
     sizes = [len(images) for images in classes]
     if len(classes) < 2 or max(sizes) < 2:
         raise ValueError(
@@ -148,7 +149,7 @@ def hull_overlap(embeddings: ArrayLike, labels: ArrayLike) -> float:
     """
     embeddings = checked_embeddings(embeddings, "embeddings").astype(np.float64)
     labels = checked_labels(labels, len(embeddings), "labels")
-    classes = [embeddings[labels == label] for label in np.unique(labels)]
+    classes = [embeddings[rows] for rows in rows_by_class(labels)]
     if len(classes) < 2:
         raise ValueError("hulls are compared between classes; received labels of a single class.")
     return float(np.mean([_overlap(*pair) for pair in combinations(classes, 2)]))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsp_tf._arguments import check_positive, check_sizes, checked_seed
-from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels
+from gsp_tf.evaluation._vectors import checked_embeddings, checked_labels, rows_by_class
 from gsp_tf.evaluation.estimates import Estimate, check_resampling, class_copies, estimate
 from gsp_tf.evaluation.exact_search import ExactSearch
 from gsp_tf.evaluation.pair_distances import PairDistances
@@ -243,8 +243,7 @@ def conformal_threshold(
     embeddings = checked_embeddings(embeddings, "embeddings")
     labels = checked_labels(labels, len(embeddings), "labels")
     rng = np.random.default_rng(checked_seed(seed))
-    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    classes = [rows for rows in members if len(rows) > 1]
+    classes = [rows for rows in rows_by_class(labels) if len(rows) > 1]
     rank = math.ceil((len(classes) + 1) * coverage - 1e-9)
     if rank > len(classes):
         needed = math.ceil(coverage / (1 - coverage) - 1e-9)

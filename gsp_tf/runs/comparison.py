@@ -72,7 +72,10 @@ class Comparison:
             only if no run is left.
 
     Example:
-        print(Comparison(["runs/gap-0", "runs/gap-1", "runs/gsp-0"]).markdown())
+        >>> Comparison([])
+        Traceback (most recent call last):
+            ...
+        ValueError: A comparison needs a run folder, received none.
     """
 
     def __init__(self, paths: Sequence[PathLike], skip: bool = False):

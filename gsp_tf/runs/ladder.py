@@ -60,8 +60,10 @@ class Ladder:
         FileNotFoundError: if no recipes are given and the folder has no rungs.
 
     Example:
-        rungs = ladder_recipes(choose_recipe("my_images"))
-        Ladder("runs/mine", rungs).climb(minutes=30).show()
+        >>> Ladder("no/such/ladder")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/ladder is not a ladder: it has no runs in rungs.
     """
 
     def __init__(

@@ -26,7 +26,10 @@ def run_folder(run: str) -> str:
         FileNotFoundError: if it is neither.
 
     Example:
-        run_folder("efficientnet_lite0")
+        >>> run_folder("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     # TensorFlow is imported only for what can be a network: not for a mistyped path.
     path = Path(run)

@@ -71,7 +71,10 @@ def pretrained_run(network: str, runs: PathLike = "runs") -> Path:
         ValueError: if the network is unknown, or has no pretrained weights.
 
     Example:
-        RunModel(pretrained_run("efficientnet_lite0"))
+        >>> pretrained_run("efficientnet_lite")
+        Traceback (most recent call last):
+            ...
+        ValueError: efficientnet_lite is neither a run folder ... did you mean efficientnet_...?
     """
     recipe = resolved(frozen_recipe(_recipe_of(network)))
     folder = RunFolder(Path(runs, re.sub(r"[^\w.-]+", "-", recipe.name)))

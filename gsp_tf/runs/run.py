@@ -66,8 +66,10 @@ class Run:
             a file of the run is damaged.
 
     Example:
-        run = Run("runs/gsp", load_recipe("recipe.yaml")).train()
-        run.show()
+        >>> Run("no/such/run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
 
     def __init__(self, path: PathLike, recipe: Recipe | None = None):
@@ -289,7 +291,10 @@ def report_runs(runs: Sequence[Run], path: PathLike, title: str) -> Path:
         ValueError: if the runs were not evaluated on the same images.
 
     Example:
-        report_runs([Run("runs/gap"), Run("runs/gsp")], "report.html", "GAP and GSP")
+        >>> report_runs([Run("no/such/run")], "report.html", "One run")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: no/such/run is not a run folder: it has no recipe.yaml.
     """
     check_same_images([run.recipe for run in runs])
     for run in runs:

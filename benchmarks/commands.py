@@ -1,14 +1,14 @@
 """Time of the commands of `gsp-tf` beyond their forward passes and their reading of photographs.
 
 `.venv/bin/python benchmarks/commands.py` runs each command as a process of its own on 1,000
-photographs: those of the folder in the environment variable PHOTOGRAPHS, which has a subfolder for
-each class, or windows of two photographs. The network is EfficientNet-Lite0 with its weights, at
-224 pixels. The forward passes and the reading (check, decoding and resizing) of the same
-photographs are timed as `RunModel.embed_images` does them once the model is loaded and traced, and
-the passes alone too. The rest of a command is its time without theirs: the start of Python and of
-TensorFlow, loading and tracing of the model, the command itself. *Keras alone* is what cannot be
-spared: it starts as a command does, loads the same network from a .keras file of Keras' own layers,
-and embeds one photograph or exports the network.
+photographs, laid out as a folder of 32 classes: those of the subfolders of the folder in the
+environment variable PHOTOGRAPHS, or windows of two photographs. The network is EfficientNet-Lite0
+with its weights, at 224 pixels. The forward passes and the reading (check, decoding and resizing)
+of the same photographs are timed as `RunModel.embed_images` does them once the model is loaded and
+traced, and the passes alone too. The rest of a command is its time without theirs: the start of
+Python and of TensorFlow, loading and tracing of the model, the command itself. *Keras alone* is
+what cannot be spared: it starts as a command does, loads the same network from a .keras file of
+Keras' own layers, and embeds one photograph or exports the network.
 
 Processor time (user and system) of other programs does not count; the time of the clock is longer
 where other programs run.

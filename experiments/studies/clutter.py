@@ -35,11 +35,15 @@ POOLINGS = {
 }
 
 
+def options_of(pooling, loss, split, seed):
+    """Values of a recipe's fields, by the names that `gsp-tf` gives them."""
+    return {"seed": seed, "data.split_seed": split, "loss.name": loss, **pooling}
+
+
 def trained(photographs, name, pooling, loss, split, seed):
     """Rows of quantity and value of the head, which is trained unless it has been."""
     path = Path("runs/clutter", f"{name}-{loss}-{split}-{seed}".replace(", ", "-"))
-    options = {"seed": seed, "data.split_seed": split, "loss.name": loss, "run": path}
-    options |= pooling
+    options = {**options_of(pooling, loss, split, seed), "run": path}
     given = [text for field, value in options.items() for text in (f"--{field}", str(value))]
     head = "gsp" if pooling.get("pooling.name") == "gsp" else "linear"
     command = ["adapt", photographs, "--head", head, *given]
@@ -50,9 +54,10 @@ def trained(photographs, name, pooling, loss, split, seed):
 def climbed(photographs, name, pooling, loss, split, seed, rungs):
     """Rows of quantity and value of the best model of a ladder with these rungs."""
     path = Path("runs/clutter", f"{name}-{loss}-{split}-{seed}-ladder".replace(", ", "-"))
-    fields = {"seed": seed, "data": {"split_seed": split}, "loss": {"name": loss}}
-    options = {field.split(".")[1]: value for field, value in pooling.items()}
-    fields |= {"pooling": options} if options else {}
+    fields = {}
+    for field, value in options_of(pooling, loss, split, seed).items():
+        section, _, name = field.partition(".")
+        fields |= {section: {**fields.get(section, {}), name: value} if name else value}
     recipe = compose([], fields, under=recipe_values(choose_recipe(photographs)))
     recipes = ladder_recipes(recipe, fields)
     Ladder(path, {rung: recipes[rung] for rung in rungs}).climb()

@@ -30,7 +30,7 @@ COUNTS = {
     "in_shop": {"train": (48, 96), "query": (3, 3), "gallery": (3, 6)},
     "cifar_collage": {"all": (100, 300)},
 }
-SMALL = ["--backbone.name", "conv4", "--backbone.weights", "null", "--protocol.num_folds", "2"]
+SMALL = ["--backbone.name", "conv4", "--backbone.weights", "null"]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,9 @@ def shared_backbones(monkeypatch):
 
 
 def small(name):
-    return [*SMALL, "--data.image_size", "64" if name == "cifar_collage" else "24"]
+    if name == "cifar_collage":
+        return [*SMALL, "--data.image_size", "64"]
+    return [*SMALL, "--data.image_size", "24", "--protocol.num_folds", "2"]
 
 
 @pytest.mark.parametrize("name", WRITERS)

@@ -133,8 +133,7 @@ def _save(model, folder, license, repository=None):
         whole = embedder
     else:
         run = model if isinstance(model, RunModel) else RunModel(model)
-        whole = run.folder.learner(compile=False)  # the file of the run holds its optimizer too
-        embedder = whole.embedder
+        whole, embedder = run.learner, run.embedder  # the file of the run holds its optimizer too
     with new_folder(folder) as temporary:
         whole.save(temporary / _MODEL)
         shape = embedder.inputs[0].shape

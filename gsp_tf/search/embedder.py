@@ -28,6 +28,8 @@ from gsp_tf.runs import RunFolder
 if TYPE_CHECKING:
     import keras
 
+    from gsp_tf.training import MetricLearner
+
 
 ImageSource: TypeAlias = PathLike | bytes | np.ndarray | None
 """A file, its contents, its uint8 pixels `(H, W, channels)`, or a missing image."""
@@ -163,9 +165,14 @@ class RunModel:
         )
 
     @functools.cached_property
+    def learner(self) -> "MetricLearner":
+        """The learner of the run, without its optimizer."""
+        return self.folder.learner(compile=False)
+
+    @functools.cached_property
     def embedder(self) -> "keras.Model":
         """The Keras model from images to embeddings."""
-        embedder = self.folder.learner(compile=False).embedder
+        embedder = self.learner.embedder
         size = self.recipe.data.image_size
         if embedder.input_shape[1:3] != (size, size):
             raise ValueError(

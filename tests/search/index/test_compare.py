@@ -1,5 +1,7 @@
 """The comparison of the kinds of indexes on a user's own vectors."""
 
+import itertools
+
 import numpy as np
 import pytest
 from clusters import around_many_centres
@@ -30,15 +32,11 @@ def test_every_kind_is_measured_and_the_smallest_good_one_recommended(source, tm
     assert best["memory_bytes"] == min(row["memory_bytes"] for row in good)
     assert f"Recommended: --kind {best['kind']}" in output and output.count("│") > 50
     curve = [row for row in found if row["is_on_curve"]]
-    assert curve and all(
-        not (
-            other["recall_at_10"] >= row["recall_at_10"]
-            and other["memory_bytes"] <= row["memory_bytes"]
-            and other["milliseconds"] < row["milliseconds"]
-        )
-        for row in curve
-        for other in found
-    )
+    assert curve
+    for row, other in itertools.product(curve, found):
+        is_as_good = other["recall_at_10"] >= row["recall_at_10"]
+        is_as_small = other["memory_bytes"] <= row["memory_bytes"]
+        assert not (is_as_good and is_as_small and other["milliseconds"] < row["milliseconds"])
     with Image.open(tmp_path / "out" / "comparison.png") as picture:
         assert picture.size[0] > 800
 
@@ -51,7 +49,6 @@ def test_a_sample_is_said_to_be_one(source, printed_by):
     few = compare_indexes(source, most_vectors=40, seed=3)
     assert [index.kind for index in few.indexes] == ["exact", "hnsw"]
     assert few.is_sample and few.recommended.kind == "exact"
-    assert compare_indexes(source, most_vectors=40, seed=3).recommended.recall_at_10 == 1
 
 
 def test_the_exact_index_always_qualifies(tmp_path, printed_by):

@@ -4,7 +4,6 @@ import dataclasses
 import errno
 import json
 import os
-import pickle
 import re
 import shutil
 import tracemalloc
@@ -14,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from embedded import KINDS, edit_json, names_of, random_embeddings, write_embeddings
+from embedded import edit_json, names_of, random_embeddings, write_embeddings
 from faults import run_stopped
 
 from gsp_tf._files import HashingWriter, file_sha256
 from gsp_tf.search import Index, build_index, change_index, verify_index
 from gsp_tf.search.index import _folder
+from gsp_tf.search.index._vector_index import VectorIndex
 
 
 @pytest.fixture
@@ -116,23 +116,15 @@ def test_an_index_that_is_opened_while_it_is_replaced_is_the_new_one(index, monk
     assert len(Index(index.path, mapped)) == 299
 
 
-class Bomb:
-    def __reduce__(self):
-        return exit, (3,)
-
-
 def test_files_on_disk_are_compared_or_a_warning_says_why_not(
     index, new, printed_by, refused, monkeypatch
 ):
     verify = "index", index.path, "--verify"
     assert "300 images; the files have their checksums" in printed_by(*verify)
-    refused("--verify takes an index and no other option", *verify, "--kind", "exact")
     (path,) = index.path.glob("vectors-*")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"{path.name} is damaged: its SHA-256 is not that"):
-        Index(index.path, mapped=True)
     with monkeypatch.context() as patch:
         patch.setattr(_folder, "available_memory", lambda: path.stat().st_size - 1)
         with pytest.warns(UserWarning, match=f"{path.name} is larger .* was not compared"):
@@ -182,11 +174,12 @@ def of_type(name):
 
 
 def of_another_metric(index):
-    source = write_embeddings(index.path.with_name("source"), random_embeddings(300))
-    kind, path = index.metadata.kind, index.path.with_name("other")
-    build_index(source, path, kind, metric="cosine")
-    (vectors,) = path.glob("vectors-*")
-    return vectors.read_bytes()
+    vectors = random_embeddings(300)
+    kind, metric = index.metadata.kind, faiss.METRIC_INNER_PRODUCT
+    other = VectorIndex.new(kind, 8, 300, metric)
+    other.train(vectors)
+    other.add(np.arange(300), vectors)
+    return other.index
 
 
 def that_look_at(effort):
@@ -197,15 +190,6 @@ def that_look_at(effort):
         return index._segments[0].vectors.index
 
     return make
-
-
-def whose_links_lead_nowhere(index):
-    vectors = index._segments[0].vectors.index
-    graph = faiss.downcast_index(vectors.index).hnsw
-    links = faiss.vector_to_array(graph.neighbors)
-    links[3] = 300
-    faiss.copy_array_to_vector(links, graph.neighbors)
-    return vectors
 
 
 def that_are_entered_below_the_top(index):
@@ -223,20 +207,16 @@ NOT_OF_KIND = "vectors-00000000.faiss is not an index of kind '{}'"
 @pytest.mark.parametrize(
     ("kind", "make", "message"),
     [
-        ("exact", lambda index: pickle.dumps(Bomb()), "is not an index of faiss, or damaged"),
+        ("exact", lambda index: b"no index", "is not an index of faiss, or damaged"),
         ("ivf_sq8", in_a_file_elsewhere, NOT_OF_KIND),
         ("ivf_sq8", that_look_at(0), "vectors-00000000.faiss is damaged: a search takes 0 lists"),
-        *(
-            (kind, that_look_at(2**30), "is damaged: a search takes 1073741824 lists or steps; ex")
-            for kind in ("hnsw", "hnsw_sq8", "ivf_sq8", "ivf_pq")
-        ),
-        ("hnsw", whose_links_lead_nowhere, "is not an index of faiss, or damaged"),
+        ("hnsw", that_look_at(2**30), "is damaged: a search takes 1073741824 lists or steps; ex"),
         ("hnsw_sq8", that_are_entered_below_the_top, "its graph does not fit its vectors"),
         ("exact", of_type("IDMap,HNSW4"), NOT_OF_KIND),
         ("hnsw", of_type("IDMap,HNSW4_SQ8"), NOT_OF_KIND),
         ("sq8", of_type("IDMap,SQ4"), NOT_OF_KIND),
-        *((kind, of_type("IVF4,Flat"), NOT_OF_KIND) for kind in ("ivf_sq8", "ivf_pq")),
-        *((kind, of_another_metric, OTHER_METRIC) for kind in KINDS),
+        ("ivf_pq", of_type("IVF4,Flat"), NOT_OF_KIND),
+        *((kind, of_another_metric, OTHER_METRIC) for kind in ("sq8", "hnsw", "ivf_sq8")),
     ],
 )
 def test_other_vectors_that_have_their_checksum_are_refused(built, kind, make, message, mapped):
@@ -247,7 +227,7 @@ def test_other_vectors_that_have_their_checksum_are_refused(built, kind, make, m
 
 
 @pytest.mark.parametrize("kind", ["exact", "ivf_pq"])
-def test_ids_that_are_there_twice_are_refused(built, kind):
+def test_ids_that_are_there_twice_or_missing_are_refused(built, kind):
     index = Index(built(kind))
     vectors = Index(index.path)._segments[0].vectors.without(np.array([7]))
     vectors.add(np.array([8]), random_embeddings(1))
@@ -255,10 +235,18 @@ def test_ids_that_are_there_twice_are_refused(built, kind):
     craft(index, vectors)
     with pytest.raises(ValueError, match="its ids are not those of its items"):
         Index(index.path)
-    items = index._items.set_column(0, "id", pa.array([8 if i == 7 else i for i in range(300)]))
-    craft(index, vectors, items)
-    with pytest.raises(ValueError, match="the ids of its images do not ascend"):
-        Index(index.path)
+    items = index._items
+    for column, value, message in (
+        ("id", 8, "the ids of its images do not ascend"),
+        ("id", None, "has items without an id or a path"),
+        ("path", None, "has items without an id or a path"),
+    ):
+        values = items[column].to_pylist()
+        values[7] = value
+        place, kind = items.column_names.index(column), items.schema.field(column).type
+        craft(index, vectors, items.set_column(place, column, pa.array(values, kind)))
+        with pytest.raises(ValueError, match=message):
+            Index(index.path)
 
 
 def test_what_is_found_has_to_be_in_the_index(built):
@@ -279,8 +267,6 @@ def test_what_is_found_has_to_be_in_the_index(built):
         ({"kind": "lsh"}, "kind is 'lsh'; expected"),
         ({"rescore": "vectors"}, "An index of kind exact has the vectors themselves"),
         ({"embedding_dim": 7}, "embedding_dim is 7, less than dim"),
-        ({"format_version": 1}, "has format version 1; .* build the index again with gsp-tf index"),
-        ({"next_id": "many"}, "next_id is 'many'; expected int"),
         ({"next_id": 2**53 + 1}, "next_id is 9007199254740993; expected 0 to"),
         ({"dim": 9}, "its origin has 8 dimensions, expected 9"),
         ({"space": {}}, "space lacks entries, or has too many: origin, scale"),
@@ -294,8 +280,15 @@ def test_damaged_metadata_are_refused(index, changes, message):
         Index(index.path)
 
 
-def test_a_segment_that_is_named_often_is_not_opened_at_all(index, monkeypatch):
+def test_segments_that_are_not_those_of_the_files_are_refused(index, monkeypatch):
     segment = dataclasses.asdict(index.metadata.segments[0])
+    for segments, message in (
+        ([segment | {"count": 299}], "do not belong together"),
+        ([segment | {"vectors": {"name": "../x", "bytes": 1, "sha256": ""}}], "elsewhere: ../x"),
+    ):
+        edit_json(index.path / "index.json", segments=segments)
+        with pytest.raises(ValueError, match=message):
+            Index(index.path)
     edit_json(index.path / "index.json", segments=[segment] * 10_000)
     monkeypatch.setattr(_folder.StoredFile, "found", lambda *_: pytest.fail("was opened"))
     with pytest.raises(ValueError, match="index.json is damaged: it names a file twice"):
@@ -316,33 +309,3 @@ def test_large_ids_take_no_memory(built, new, kind, mapped):
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert ids[2].tolist() == [2**33 + 2] and most < 2**20
-
-
-def test_items_with_two_columns_of_a_name_are_refused(index):
-    craft(index, items=index._items.append_column("label", index._items["path"]))
-    with pytest.raises(ValueError, match="items-.*parquet has two columns of the name label"):
-        Index(index.path)
-
-
-@pytest.mark.parametrize("column", ["id", "path"])
-def test_items_without_an_id_or_a_path_are_refused(index, column):
-    number = index._items.column_names.index(column)
-    values = [None, *index._items[column].to_pylist()[1:]]
-    kind = index._items.schema.field(column).type
-    craft(index, items=index._items.set_column(number, column, pa.array(values, kind)))
-    with pytest.raises(ValueError, match="has items without an id or a path"):
-        Index(index.path)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"count": 299}, "do not belong together"),
-        ({"vectors": {"name": "../x", "bytes": 1, "sha256": ""}}, "a file elsewhere: ../x"),
-    ],
-)
-def test_segments_that_are_not_those_of_the_files_are_refused(index, changes, message):
-    segment = dataclasses.asdict(index.metadata.segments[0])
-    edit_json(index.path / "index.json", segments=[segment | changes])
-    with pytest.raises(ValueError, match=message):
-        Index(index.path)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from clusters import around_many_centres
 from embedded import edit_json, write_embeddings
+from scipy.spatial.distance import cdist
 
 from gsp_tf.search import Index, build_index, change_index, verify_index
-from gsp_tf.search.index._vector_index import VectorIndex
+from gsp_tf.search.index._vector_index import VectorIndex, recall_of
 
 RESCORED = [("sq8", "vectors"), ("hnsw_sq8", "vectors"), ("ivf_sq8", "vectors")]
 RESCORED += [("ivf_pq", "sq8"), ("ivf_pq", "vectors")]
-
 
 VECTORS = around_many_centres(3000, 32)
 QUERIES = around_many_centres(60, 32) + np.float32(0.05)
@@ -32,17 +32,11 @@ def rescored(source, tmp_path_factory):
     return {p: build_index(source, path / f"{p[0]}-{p[1]}", p[0], rescore=p[1]).path for p in pairs}
 
 
-def true_neighbours(vectors, queries, k=10):
-    return np.argsort(np.linalg.norm(queries[:, None] - vectors, axis=2), axis=1)[:, :k]
-
-
-def recall(index, vectors, queries):
-    found, truth = index.search(queries, 10)[0], true_neighbours(vectors, queries)
-    return np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found, truth, strict=True)])
-
-
 def test_rescoring_finds_what_codes_lose(rescored):
-    shares = {pair: recall(Index(path), VECTORS, VECTORS[:200]) for pair, path in rescored.items()}
+    queries = VECTORS[:200]
+    truth = np.argsort(cdist(queries, VECTORS), axis=1)[:, :10]
+    found = {pair: Index(path).search(queries, 10)[0] for pair, path in rescored.items()}
+    shares = {pair: recall_of(ids, truth) for pair, ids in found.items()}
     assert shares["ivf_pq", None] < 0.8
     assert shares["ivf_pq", "sq8"] > 0.93 and shares["ivf_pq", "vectors"] > 0.97
     assert min(shares[kind, "vectors"] for kind in ("sq8", "ivf_sq8", "hnsw_sq8")) > 0.97
@@ -80,21 +74,12 @@ def test_a_rescored_index_grows_and_shrinks(rescored, tmp_path, pair):
     assert verify_index(index.path) == index.metadata
 
 
-def test_codes_that_are_gone_changed_or_of_others_are_refused(rescored, tmp_path):
+def test_codes_that_are_gone_or_of_others_are_refused(rescored, tmp_path):
     path = shutil.copytree(rescored["ivf_pq", "sq8"], tmp_path / "index")
-    (codes,) = path.glob("codes-*")
-    content = bytearray(codes.read_bytes())
-    content[-50] ^= 1
-    codes.write_bytes(content)
-    for mapped in (False, True):
-        with pytest.raises(ValueError, match="codes-.* is damaged: its SHA-256"):
-            Index(path, mapped)
-    content[-50] ^= 1
-    codes.write_bytes(content)
     edit_json(path / "index.json", rescore="vectors")
     with pytest.raises(ValueError, match="codes-.* is not an index of kind 'exact'"):
         Index(path)
-    codes.unlink()
+    next(path.glob("codes-*")).unlink()
     with pytest.raises(FileNotFoundError, match="it lacks codes-"):
         Index(path)
 

@@ -1,7 +1,7 @@
 """Conditions on metadata columns: what they mean, what they refuse, and searches with them."""
 
 import shutil
-from datetime import date, time
+from datetime import date
 from decimal import Decimal
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedded import KINDS, random_embeddings, write_embeddings
+from scipy.spatial.distance import cdist
 
 from gsp_tf.search import Index, build_index, change_index
 from gsp_tf.search._tables import ImageTable
@@ -46,18 +47,13 @@ TABLE = pa.table(
         ("place == \"it's\" or place == '`b`'", [2]),
         ("place not in ['a']", [1, 2]),
         ("camera is None", [2]),
-        ("weight != 2.5", [0]),
         ("not weight == 2.5", [0]),
-        ("weight in (0.5, 1)", [0]),
         ("weight != share", []),
         ("weight is None", [1, 3]),
-        ("weight is not None", [0, 2]),
         ("place is not None and (camera > 2 or camera < 2)", [0, 1]),
-        ("share > camera", []),
         ("share < camera", [0]),
         ("camera > -1.5", [0, 1, 3]),
         ("camera > 10000000000", []),
-        ("bytes > 1e6", [0, 1]),
         ("bytes > 16777216.5 and bytes != 1e8", [0]),
         ("bytes > seconds", [1]),
         ("seconds < 16777217", [1, 2, 3]),
@@ -65,10 +61,8 @@ TABLE = pa.table(
         ("day >= '1970-01-02'", [1, 2, 3]),
         ("time < '1970-01-01T02:00:00'", [0, 1]),
         ("time < '1970-01-01T02:00:00+01:00'", [0]),
-        ("clock >= '12:30'", [1, 3]),
         ("clock == '23:59:59' or clock is None", [2, 3]),
         ("price >= 2 or price == 1.1", [0, 1]),
-        ("price < 10000000000", [0, 1, 3]),
     ],
 )
 def test_what_a_condition_means(condition, rows):
@@ -83,8 +77,6 @@ def test_what_a_condition_means(condition, rows):
         "[x for x in (1, 2)]",
         "place == f'{camera}'",
         "camera == 10 ** 9",
-        "camera; camera",
-        "camera == {[]}",
         "camera in ({[]: 1},)",
         "clock > '25:00'",
         "camera",
@@ -138,61 +130,39 @@ def with_columns(tmp_path_factory):
     return {k: build_index(folder, path / k, k, table=path / "t.csv").path for k in KINDS}
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "camera >= 0",
-        "not (camera not in (1, 3)) or year < 2019",
-        "camera == 2 and (place == 'north' or place in ('south', 'east') and year > 2020)",
-        "camera == 0 and year == 2018 and place == 'east'",
-        "year > 2025",
-    ],
-)
-@pytest.mark.parametrize("kind", ["exact", "hnsw"])
-def test_a_filtered_search_is_a_filter_and_an_exact_search(with_columns, kind, condition):
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_filtered_search_is_a_filter_and_an_exact_search(with_columns, kind):
     """Of pandas and NumPy; also in a graph, where a walk would miss images."""
     vectors, queries = random_embeddings(ROWS), random_embeddings(20, seed=3)
-    kept = np.flatnonzero(FRAME.eval(condition).to_numpy())
     index = Index(with_columns[kind], mapped=True)
-    np.testing.assert_array_equal(index.matching(condition), kept)
-    if not len(kept):
-        with pytest.raises(ValueError, match="Conditions and exclusions leave no image"):
-            index.search(queries, 1, where=condition)
-        return
-    k = min(7, len(kept))
-    ids, distances = index.search(queries, k, where=condition)
-    apart = np.linalg.norm(queries[:, None] - vectors[kept], axis=2)
-    np.testing.assert_allclose(distances, np.sort(apart)[:, :k], atol=1e-5)
-    assert np.isin(ids, kept).all() and all(len(set(row)) == k for row in ids)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_all_images_that_meet_a_condition_can_be_found(with_columns, kind, tmp_path):
-    index = Index(shutil.copytree(with_columns[kind], tmp_path / "index"))
-    condition = "camera == 2 and year > 2020"
-    kept = np.flatnonzero(FRAME.eval(condition))
-    excluded = kept[:3]
-    np.testing.assert_array_equal(  # ids that met a condition stand for it
-        index.search(random_embeddings(2, seed=9), 5, excluded, index.matching(condition)),
-        index.search(random_embeddings(2, seed=9), 5, excluded, condition),
-    )
+    for condition in (
+        "camera >= 0",
+        "camera == 2 and (place == 'north' or place in ('south', 'east') and year > 2020)",
+    ):
+        kept = np.flatnonzero(FRAME.eval(condition))
+        np.testing.assert_array_equal(index.matching(condition), kept)
+        excluded, left = kept[:3], kept[3:]
+        apart = np.sort(cdist(queries, vectors[left]), axis=1)
+        for k in (7, len(left)):
+            ids, distances = index.search(queries, k, excluded, condition)
+            assert np.isin(ids, left).all() and all(len(set(row)) == k for row in ids)
+            if kind in ("exact", "hnsw"):
+                np.testing.assert_allclose(distances, apart[:, :k], atol=1e-5)
+        # Ids that met a condition stand for it.
+        np.testing.assert_array_equal(index.search(queries, len(left), excluded, kept)[0], ids)
+        with pytest.raises(ValueError, match=f"between 1 and {len(left)}, .* without"):
+            index.search(queries, len(kept), excluded, condition)
     with pytest.raises(ValueError, match="has no image of id 300"):
-        index.search(random_embeddings(1), 1, where=[1, 300])
-    ids, _ = index.search(random_embeddings(2, seed=9), len(kept) - 3, excluded, condition)
-    assert [sorted(row) for row in ids] == [kept[3:].tolist()] * 2
-    with pytest.raises(ValueError, match=f"between 1 and {len(kept) - 3}, .* without"):
-        index.search(random_embeddings(1), len(kept), excluded, condition)
+        index.search(queries, 1, where=[1, 300])
+    with pytest.raises(ValueError, match="Conditions and exclusions leave no image"):
+        index.search(queries, 1, where="year > 2025")
 
 
 def test_added_images_bring_their_metadata(with_columns, tmp_path):
     index = Index(shutil.copytree(with_columns["exact"], tmp_path / "index"))
-    new = write_embeddings(tmp_path / "new", np.eye(3, 8), ["/x.png", "/y.png", "/z.png"])
-    table = tmp_path / "new.parquet"
-    columns = {
-        "path": ["/x.png", "/y.png", "/z.png"],
-        "camera": [2, 7, 7],
-        "owner": ["i", "j", "j"],
-    }
+    names, table = ["/x.png", "/y.png", "/z.png"], tmp_path / "new.parquet"
+    new = write_embeddings(tmp_path / "new", np.eye(3, 8), names)
+    columns = {"path": names, "camera": [2, 7, 7], "owner": ["i", "j", "j"]}
     pq.write_table(pa.table(columns), table)
     change_index(index, new, table=table)
     for opened in (index, Index(index.path)):
@@ -205,9 +175,6 @@ def test_added_images_bring_their_metadata(with_columns, tmp_path):
     with pytest.raises(ValueError, match="new.parquet lacks 1 image: /a.png"):
         change_index(index, other, table=table)
     assert len(Index(index.path)) == 303
-    pq.write_table(pa.table({"path": ["/a.png"], "id": [1]}), tmp_path / "id.parquet")
-    with pytest.raises(ValueError, match="has a column id, which an index has of its own"):
-        change_index(index, other, table=tmp_path / "id.parquet")
 
 
 def test_columns_of_a_csv_file_have_the_types_of_their_values(tmp_path):
@@ -224,14 +191,8 @@ def test_columns_of_a_csv_file_have_the_types_of_their_values(tmp_path):
         table = ImageTable(tmp_path / "t.parquet")
     rows = table.rows([tmp_path / "a.png"])
     assert rows.to_pylist() == [{"kind": "k"}]
-    file.write_text("path,clock,price\na.png,12:30,1\n")
-    (row,) = ImageTable(file).rows([tmp_path / "a.png"]).to_pylist()
-    assert row == {"clock": time(12, 30), "price": 1}
     with pytest.raises(ValueError, match="The column tags does not hold texts"):
         ImageTable(tmp_path / "t.parquet", ["tags"]).texts([tmp_path / "a.png"], "tags")
-    file.write_text("path,a,a\na.png,1,2\n")
-    with pytest.raises(ValueError, match='t.csv cannot be read; .*"a" exists 2 times'):
-        ImageTable(file)
     file.write_text("name,number\na.png,1\n")
     with pytest.raises(ValueError, match="t.csv cannot be read; expected .* the columns path"):
         ImageTable(file)

@@ -4,7 +4,6 @@ import shutil
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from embedded import random_embeddings, rows_of, write_embeddings
 
@@ -64,19 +63,13 @@ def test_no_queries_have_no_neighbours(run, tmp_path, rerank):
 
 def test_embeddings_are_searched_without_their_images(run, queries, tmp_path, monkeypatch):
     table = pa.concat_tables(queries.shards())
-    pq.write_table(table.select(["embedding"]), tmp_path / "q.parquet")
     monkeypatch.setattr(RunModel, "embed_images", None)
-    ids = {}
-    for name, source in (("folder", queries.path), ("file", tmp_path / "q.parquet")):
-        done = search_many(run, [source], tmp_path / f"{name}.csv", k=2)
-        assert done.queries == 8 and not done.problems and not done.decisions
-        found = rows_of(done.path)
-        ids[name] = [row["id"] for row in found]
-        assert [row["rank"] for row in found] == [1, 2] * 8
-    assert ids["folder"] == ids["file"]
-    assert found[2]["query"] == f"{tmp_path}/q.parquet#1"
-    index = Index(run / "index")
-    assert ids["folder"] == index.search(vectors_of(table), 2)[0].ravel().tolist()
+    done = search_many(run, [queries.path], tmp_path / "found.csv", k=2)
+    assert done.queries == 8 and not done.problems and not done.decisions
+    found = rows_of(done.path)
+    assert [row["rank"] for row in found] == [1, 2] * 8
+    ids, _ = Index(run / "index").search(vectors_of(table), 2)
+    assert [row["id"] for row in found] == ids.ravel().tolist()
     assert [row["path"] for row in found[::2]] == table["path"].to_pylist()
 
 
@@ -123,10 +116,9 @@ def test_a_query_with_nothing_left_has_a_row_and_the_others_go_on(
         assert f"80 queries; {without} of them have none" in output
         found = {row["query"]: row for row in rows_of(tmp_path / "found.csv")}
         for name, camera in cameras.items():
-            problem = f"All {without} images are excluded." if camera == "left" else ""
-            assert found[name]["problem"] == problem and (found[name]["id"] is None) == bool(
-                problem
-            )
+            is_left = camera == "left"
+            problem = f"All {without} images are excluded." if is_left else ""
+            assert found[name]["problem"] == problem and (found[name]["id"] is None) == is_left
     # An image without a camera finds all images, itself first.
     one = next(name for name, camera in cameras.items() if not camera)
     options = ["--index", index, "--exclude-same", "camera", "--k", 80]
@@ -221,19 +213,10 @@ def test_a_search_is_whitened_by_matched_pairs_of_other_images(
     for wrong, message in (
         (["--rerank", "whitening", "--whitening", other], "do not belong together"),
         (["--rerank", "transport", "--whitening", training.path], "is for --rerank whitening"),
-        (["--whitening", training.path], "is for --rerank whitening"),
     ):
         refused(message, "search", run, queries[0], *wrong)
     with pytest.raises(ValueError, match="whitening is for the way to re-rank of that name"):
         search(run, queries[0], index, whitening=training.path)
-
-
-def test_files_are_re_ranked_like_their_embeddings(prepared_run, queries, images, tmp_path):
-    whole = tmp_path / "embedded.csv", tmp_path / "files.csv"
-    for source, out in zip((queries.path, images / "<b>3"), whole, strict=True):
-        search_many(prepared_run, source, out, k=5, rerank="k_reciprocal")
-    embedded, files = ([row["id"] for row in rows_of(out)] for out in whole)
-    assert embedded == files
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -276,8 +259,6 @@ def test_what_cannot_be_searched_in_a_batch(run, images, with_cameras, tmp_path,
         ([images, "--out", "x.json"], "Results are written as .csv or .parquet; received x.json"),
         ([images, "--html"], "--html is a page for image files"),
         ([foreign, "--out", "x.csv"], "do not belong together: the models are"),
-        ([run / "embeddings", "--rerank", "transport"], "keeps no local features|received embed"),
-        ([images, "--where", "year > 2020"], "There is no column year. The columns are id, path"),
         ([images, "--where", "label == 'x'"], "No image of the index .* meets the condition"),
         ([one, *by_camera], "has no column camera. Name a table with the columns path and camera"),
         ([other, "--index", with_cameras[0], *by_camera], "does not hold .*other.png"),

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gsp_tf.data import read_image
 from gsp_tf.search import Neighbour, write_neighbours
-from gsp_tf.search.pages import image_tile
 
 
 @pytest.fixture
@@ -66,12 +64,3 @@ def test_pictures_are_small_as_they_are_or_say_why_they_are_missing(picture, wri
     page = write(picture, [(1, 0.0, "x", str(tmp_path / name)) for name in names])
     assert "the file is empty" in page and "there is no such file" in page
     assert page.count('<img class="small"') == 1 and page.count("<img") == 2
-
-
-def test_photographs_are_decoded_at_a_fraction(tmp_path):
-    path = tmp_path / "large.jpg"
-    Image.new("RGB", (4000, 2000), "teal").save(path)
-    assert read_image(path, min_side=480).shape == (500, 1000, 3)
-    tile = image_tile(path)
-    assert tile.uri.startswith("data:image/jpeg;base64,") and not tile.small
-    assert tile.link == path.as_uri()

@@ -3,8 +3,6 @@
 import json
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from embedded import write_embeddings
 
@@ -21,7 +19,6 @@ from gsp_tf.evaluation import (
     verification_metrics,
 )
 from gsp_tf.search import build_index, ranked_images
-from gsp_tf.search._tables import ImageTable
 
 pytestmark = pytest.mark.tensorflow
 
@@ -34,18 +31,15 @@ LABELS = np.array([f"class {c}" for c in CLASSES])
 
 @pytest.fixture
 def sources(tmp_path):
-    """The embeddings in every form, and a table with their cameras."""
+    """The embeddings as a folder, with a table of their cameras, and as a file."""
     names = [f"camera {c}" for c in CAMERAS]
     paths = [f"/photos/{i}.png" for i in range(90)]
     folder = write_embeddings(tmp_path / "embedded", EMBEDDINGS, paths, LABELS, shard_size=40)
-    np.savez(tmp_path / "a.npz", embeddings=EMBEDDINGS, labels=LABELS, camera=names)
-    columns = {"label": LABELS, "path": paths, "camera": names}
-    pq.write_table(pa.table({"embedding": EMBEDDINGS.tolist(), **columns}), tmp_path / "a.parquet")
     order = np.random.default_rng(1).permutation(90)
     lines = [f"{paths[i]},x,{names[i]}" for i in order]
     (tmp_path / "cameras.csv").write_text("\n".join(["path,other,camera", *lines]))
-    index = build_index(folder, tmp_path / "index", table=tmp_path / "cameras.csv").path
-    return [folder, index, tmp_path / "a.npz", tmp_path / "a.parquet"], tmp_path / "cameras.csv"
+    np.savez(tmp_path / "a.npz", embeddings=EMBEDDINGS, labels=LABELS, camera=names)
+    return folder, tmp_path / "cameras.csv", tmp_path / "a.npz"
 
 
 @pytest.fixture
@@ -73,20 +67,20 @@ def test_any_source_has_the_same_metrics_by_camera(sources, ranked):
     expected = ranking_metrics(EMBEDDINGS, CLASSES, at=(1, 7), query_sources=CAMERAS)
     grouped = grouped_recall(EMBEDDINGS, CLASSES, 3, (1, 7))["grouped_recall_at_7"]
     options = "--at", 7, 1, "--by", "camera", "--exclude-same", "camera"
-    for source in sources[0]:
-        table = ["--table", sources[1]] if source == sources[0][0] else []
-        record, text = ranked(source, *options, *table)
+    folder, table, arrays = sources
+    for source in ((folder, "--table", table), (arrays,)):
+        record, text = ranked(*source, *options)
         assert_written(record["all"], expected)
         for camera, metrics in expected.by(CAMERAS).items():
             assert_written(record["by camera"][f"camera {camera}"], metrics)
         assert "90 queries of 6 classes" in text and "Queries by camera" in text
-    record, _ = ranked(sources[0][2], "--at", 1, 7, "--classes-per-group", 3)
+    record, _ = ranked(arrays, "--at", 1, 7, "--classes-per-group", 3)
     found = record["grouped_recall"]
     assert found["grouped_recall_at_7"] == pytest.approx(grouped.value, abs=1e-6)
     assert found["intervals"]["grouped_recall_at_7"] == pytest.approx(grouped[1:], abs=1e-6)
     one_group = "--at", 1, "--classes-per-group", 4  # 6 classes fill one group: no interval
-    assert ranked(sources[0][2], *one_group)[0]["grouped_recall"]["intervals"] == {}
-    by_class, _ = ranked(sources[0][2], "--by", "class", "--metric", "cosine")
+    assert ranked(arrays, *one_group)[0]["grouped_recall"]["intervals"] == {}
+    by_class, _ = ranked(arrays, "--by", "class", "--metric", "cosine")
     cosine = ranking_metrics(EMBEDDINGS, CLASSES, metric="cosine")
     assert_written(by_class["by class"]["class 3"], cosine.by()[3])
 
@@ -115,12 +109,12 @@ def test_galleries_and_ways_to_re_rank(sources, tmp_path, ranked):
     rows = halves == 0
     expected = reranking_metrics(other, CLASSES[50:], one[rows], CLASSES[:50][rows])
     assert list(record) == list(expected)
-    with pytest.raises(ValueError, match="reference_sources are those of references"):
-        ranking_metrics(EMBEDDINGS, CLASSES, reference_sources=CAMERAS)
     for name, found in expected.items():
         assert_written(record[name], found.metrics)
+    with pytest.raises(ValueError, match="reference_sources are those of references"):
+        ranking_metrics(EMBEDDINGS, CLASSES, reference_sources=CAMERAS)
     options = "--rerank", "k_reciprocal", "--exclude-same", "camera"
-    record, _ = ranked(sources[0][2], *options)
+    record, _ = ranked(sources[2], *options)
     found = reranking_metrics(EMBEDDINGS, CLASSES, methods=["k_reciprocal"], query_sources=CAMERAS)
     assert_written(record["k_reciprocal"], found["k_reciprocal"].metrics)
 
@@ -137,25 +131,24 @@ def test_queries_that_a_gallery_holds_are_counted(tmp_path, ranked):
 def test_verification_and_identification_of_any_source(sources, tmp_path, ranked):
     pairs = PairDistances(EMBEDDINGS, CLASSES)
     expected = verification_metrics(pairs, [0.01, 0.1]) | {"opis": opis(pairs).estimate()}
-    record, printed = ranked(sources[0][0], 0.01, 0.1, command="verify")
+    record, printed = ranked(sources[0], 0.01, 0.1, command="verify")
     for name in ("opis", "auc", "eer", "tar_at_far_0.01", "tar_at_far_0.1"):
         assert record[name] == pytest.approx(expected[name].value, abs=1e-4)
         assert record["intervals"][name] == pytest.approx(expected[name][1:], abs=0.05)
     assert f"{pairs.num_positive:,} pairs of the same class" in printed and "opis" in printed
     known = CLASSES < 4
     np.savez(tmp_path / "known.npz", embeddings=EMBEDDINGS[known][:40], labels=LABELS[known][:40])
-    arguments = sources[0][2], 0.1, "--gallery", tmp_path / "known.npz"
+    arguments = sources[2], 0.1, "--gallery", tmp_path / "known.npz"
     record, printed = ranked(*arguments, "--metric", "cosine", command="verify")
     references = EMBEDDINGS[known][:40], CLASSES[known][:40]
     found = open_set_identification(EMBEDDINGS, CLASSES, *references, [0.1], "cosine")
     assert record["dir_at_far_0.1"] == pytest.approx(found["dir_at_far_0.1"].value)
-    assert (record["num_known"], record["num_unknown"]) == (60, 30)
     assert "60 queries of classes in the gallery and 30 of others" in printed
 
 
 def test_a_gallery_with_cosine_distances_is_compared_by_them(sources, tmp_path, ranked, refused):
     queries = write_embeddings(tmp_path / "queries", 5 * EMBEDDINGS[:30], labels=LABELS[:30])
-    gallery = build_index(sources[0][0], tmp_path / "cosine", metric="cosine").path
+    gallery = build_index(sources[0], tmp_path / "cosine", metric="cosine").path
     arguments = queries, "--gallery", gallery
     record, printed = ranked(*arguments)
     assert "note: An index has cosine distances" in printed
@@ -178,13 +171,10 @@ def test_whitening_is_learned_from_other_labelled_embeddings(tmp_path, ranked, r
     assert record["learned_whitening_6"]["map_at_r"] == pytest.approx(found["map_at_r"])
     assert list(record) == ["search", "learned_whitening_6"]
     other = write_embeddings(tmp_path / "b", EMBEDDINGS, labels=LABELS, model="b")
-    few = write_embeddings(tmp_path / "few", EMBEDDINGS[:4], labels=LABELS[:4])
     np.savez(tmp_path / "two.npz", embeddings=EMBEDDINGS[:, :2], labels=LABELS)
     for options, message in (
         (["--rerank", "whitening", "--whitening", other], "do not belong together"),
-        (["--rerank", "whitening", "--whitening", few], "do not span the 6 dimensions"),
         (["--rerank", "whitening", "--whitening", tmp_path / "two.npz"], "the dimensions are"),
-        (["--rerank", "whitening", "--whitening", tmp_path / "gone"], "gone does not exist"),
         (["--rerank", "k_reciprocal", "--whitening", learned], "is for --rerank whitening"),
     ):
         refused(message, "rank", test, *options)
@@ -204,16 +194,14 @@ def test_images_of_an_unknown_camera_ignore_none(tmp_path, ranked):
 
 
 def test_what_does_not_fit_is_refused(sources, tmp_path, refused):
-    (folder, index, arrays, parquet), table = sources
+    folder, table, arrays = sources
     pairs = tmp_path / "twice.csv"
     pairs.write_text("path,camera\n/a.png,1\n/a.png,2\n")
     np.savez(tmp_path / "one.npz", embeddings=np.eye(6), labels=["class 1"] * 6)
     for arguments, message in (
-        ((folder, "--by", "camera"), "has no column camera. Name a table"),
         ((arrays, "--by", "camera", "--table", table), "names no image files to look up"),
         ((folder, "--by", "camera", "--table", pairs), "names images twice: /a.png"),
         ((arrays, "--rerank", "transport"), "a.npz keeps no local features, which transport"),
-        ((folder, "--rerank", "transport"), "embedded keeps no local features, which transport"),
         ((folder, "--rerank", "all", "transport"), "embedded keeps no local features"),
         ((folder, "--rerank", "transport", "--tokens", 4), "--tokens is for the images of a run"),
         ((arrays, "--rerank", "all", "--by", "class"), "it takes no --by"),
@@ -221,12 +209,11 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, refused):
         ((arrays, "--tokens", 4), "--tokens is for --rerank transport"),
         ((folder, "--table", table), "--table has the columns of --by and --exclude-same"),
         ((arrays, "--exclude-same", "class"), "class leaves no positive"),
-        ((arrays, "--by", "class", "--gallery", folder, index), "one --gallery at most"),
+        ((arrays, "--by", "class", "--gallery", folder, arrays), "one --gallery at most"),
         ((arrays, "--gallery", arrays, arrays), "A gallery is named twice"),
         ((tmp_path / "one.npz",), "one.npz are of one class, class 1; ranking needs at least two"),
         ((arrays, "--gallery", tmp_path / "one.npz"), "All 6 references are of class"),
         ((arrays, "--classes-per-group", 1), "at least 2 and at most 6, all classes; received 1"),
-        ((arrays, "--at", 0), "--at must be an integer from 1"),
     ):
         assert not refused(message, "rank", *arguments)
     for arguments, message in (
@@ -234,8 +221,5 @@ def test_what_does_not_fit_is_refused(sources, tmp_path, refused):
         ((arrays, 0.1, "--gallery", folder), "and of other classes are needed"),
     ):
         refused(message, "verify", *arguments)
-    with pytest.raises(ValueError, match="lacks 1 image: /photos/90.png"):
-        ImageTable(table, ["camera"]).rows(["/photos/3.png", "/photos/90.png"])
-    read = ranked_images(parquet, columns=["camera"], most_images=30)
+    read = ranked_images(arrays, columns=["camera"], most_images=30)
     assert read.queries.count == len(read.groups("camera")) == 30
-    assert "30 of 90 images are used" in read.notes[0]

@@ -2,13 +2,12 @@ import contextlib
 import http.client
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from embedded import save_run
 
-from gsp_tf.data import FileImages
-from gsp_tf.runs import evaluation_batches
 from gsp_tf.search import RunModel, build_index, embed_images
 from gsp_tf.search.explore import server
 from gsp_tf.search.explore._model_view import ModelView
@@ -61,17 +60,6 @@ def test_images(model):
 
 
 @pytest.fixture(scope="session")
-def prepared(model):
-    """Function that gives the batch of an image file as the model takes it."""
-
-    def batches(path):
-        images = FileImages([str(path)], np.zeros(1, int), [""], channels=1)
-        return evaluation_batches(model.recipe, images)
-
-    return batches
-
-
-@pytest.fixture(scope="session")
 def index(run, images, tmp_path_factory):
     """Folder of an index of all images, which is not in the run."""
     folder = tmp_path_factory.mktemp("index")
@@ -111,20 +99,10 @@ class Asked:
 
     def browser(self, progress):
         self.work()
-        return PrototypeAsked(self)
-
-
-class PrototypeAsked:
-    """Instead of a `PrototypeBrowser`."""
-
-    means = np.array([0.4, 0.6])
-    num_images = 3
-
-    def __init__(self, asked):
-        self._asked = asked
+        return SimpleNamespace(means=np.array([0.4, 0.6]), num_images=3, patches=self.patches)
 
     def patches(self, prototype):
-        self._asked.work()
+        self.work()
         return []
 
 

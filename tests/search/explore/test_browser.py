@@ -1,6 +1,5 @@
 """The page as Chromium shows it; what it sends for pages of other sites is in test_guard.py."""
 
-import re
 import socket
 import time
 from urllib.parse import urlsplit
@@ -36,16 +35,11 @@ def address(run, index, tmp_path_factory):
         assert printed.startswith("Page: http://127.0.0.1:") and printed.count("\n") == 1, printed
         url = printed.split()[1]
         yield url
-        port = urlsplit(url).port
         with pytest.raises(ConnectionRefusedError):  # only this machine's own address answers
-            socket.create_connection(("127.0.0.2", port), timeout=5)
-        # It is ended while an upload is under way.
-        half = socket.create_connection(("127.0.0.1", port))
-        half.sendall(b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf")
+            socket.create_connection(("127.0.0.2", urlsplit(url).port), timeout=5)
     finally:
         process.terminate()
         process.join(60)
-    half.close()
     assert (process.exitcode, log.read_text(), kept(folder)) == (0, printed, [log])
 
 
@@ -83,17 +77,12 @@ def nearest_of(page, name):
 
 def test_an_example_gets_neighbours_and_overlays(page):
     example = page.locator("[data-example]").first
-    expect(page.locator("[data-example]")).to_have_count(8)
-    expect(page.locator("header dd").nth(4)).to_have_text(re.compile("80 images in .*/index"))
-    expect(page.locator("header dd").nth(5)).to_have_text("10")
     name = example.get_attribute("title")
     page.locator("[data-example]").nth(3).click()
     example.click()  # before the other is answered
     expect(nearest_of(page, name).locator("figcaption")).not_to_contain_text(name)
-    expect(page.locator(".places .weights img")).to_be_visible()
-    expect(page.locator(".places .dominant img")).to_be_visible()
-    expect(page.locator(".places svg")).to_be_visible()
-    expect(page.locator(".places .largest li")).to_have_count(4)
+    for shown in (".weights img", ".dominant img", "svg"):
+        expect(page.locator(f".places {shown}")).to_be_visible()
 
 
 TRANSFER = """([kind, data, name, bytes]) => {

@@ -17,7 +17,6 @@ ROADS = ["/search?name=a.png", "/examples/0", "/prototypes", "/prototypes/1"]
     [
         "evil.example:{port}",
         "localhost.evil.example:{port}",
-        "evil@localhost:{port}",
         "127.0.0.2:{port}",
         "[::2]:{port}",
         "::1",
@@ -39,7 +38,6 @@ def test_other_host_names_are_refused(host, port, ask, asked):
     [
         {"Origin": "http://evil.example"},
         {"Origin": "http://localhost:1"},
-        {"Origin": "http://127.0.0.1:{port}"},
         {"Origin": "null"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document"},

@@ -60,12 +60,12 @@ def start_driver(run, collection, out, folder):
 
 
 def processes_of(folder):
-    """Ids and command lines of the processes of Ray of a job."""
-    found = {}
+    """The processes of Ray of a job."""
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if f"GSP_TF_TEST={folder}\0".encode() in (process / "environ").read_bytes():
-                found[int(process.name)] = (process / "cmdline").read_bytes()
+                found.append(process)
     return found
 
 

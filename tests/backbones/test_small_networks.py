@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 
 from gsp_tf import backbones
-from gsp_tf.backbones import registry
 
 NAMES = ["conv4", "resnet20", "resnetv2_20"]
 
@@ -36,19 +35,19 @@ def test_parameter_count(networks, name, expected):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_shapes_of_known_and_unknown_sizes(networks, images_like, name):
+def test_shapes_of_known_and_unknown_sizes(networks, name):
     anything = networks[name]
     assert anything.input_shape == (None, None, None, 3)
     assert anything.output_shape == (None, None, None, 64)
     for height, width in ((4, 4), (17, 30), (7, 5)):
         expected = strided(name, height), strided(name, width), 64
         assert anything.compute_output_shape((2, height, width, 3)) == (2, *expected)
-        assert anything(images_like((2, height, width, 3))).shape == (2, *expected)
+        assert anything(np.zeros((2, height, width, 3))).shape == (2, *expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_features_are_rectified_and_depend_on_the_whole_range(networks, images_like, name):
-    features = networks[name](images_like((4, 16, 16, 3))).numpy()
+def test_features_are_rectified_and_depend_on_the_whole_range(networks, name):
+    features = networks[name](np.random.default_rng(0).uniform(0, 255, (4, 16, 16, 3))).numpy()
     assert (features >= 0).all() and 0.05 < (features > 0).mean() < 0.95
     # Pixels of [0, 255] are centred: mid-grey is the zero of the first convolution, which is
     # without a bias, and nothing after it adds one before training.
@@ -57,31 +56,16 @@ def test_features_are_rectified_and_depend_on_the_whole_range(networks, images_l
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_step_moves_every_weight_and_a_file_keeps_them(networks, images_like, tmp_path, name):
-    keras.utils.set_random_seed(1)  # the shared networks are of seed 0
+def test_one_step_moves_every_weight_and_a_file_keeps_them(tmp_path, name):
     backbone = backbones.create(name, [None, None, 3])
-    before, shared = ([w.numpy() for w in x.trainable_weights] for x in (backbone, networks[name]))
-    assert backbone.name == name and not np.array_equal(before[0], shared[0])  # fresh weights
+    before = [weight.numpy() for weight in backbone.trainable_weights]
     pooled = keras.layers.GlobalAveragePooling2D()(backbone.output)
     model = keras.Model(backbone.input, keras.layers.Dense(1)(pooled))
     model.compile(optimizer="adam", loss="mse", run_eagerly=True)
-    images = images_like((8, 9, 8, 3))
+    images = np.random.default_rng(0).uniform(0, 255, (8, 9, 8, 3))
     model.train_on_batch(images, np.arange(8.0))
     for weight, old in zip(backbone.trainable_weights, before, strict=True):
         assert np.isfinite(weight).all() and not np.array_equal(weight, old), weight.path
     backbone.save(tmp_path / "backbone.keras")
     loaded = keras.models.load_model(tmp_path / "backbone.keras")
     np.testing.assert_array_equal(loaded(images), backbone(images))
-
-
-def test_register(monkeypatch):
-    monkeypatch.setattr(registry, "_BUILDERS", {})
-
-    @backbones.register("mine")
-    def mine(input_shape):
-        images = keras.Input(input_shape)
-        return keras.Model(images, keras.layers.Identity()(images))
-
-    assert backbones.names() == ["mine"]
-    assert backbones.create("mine", (2, 3, 4)).output_shape == (None, 2, 3, 4)
-    assert registry._BUILDERS["mine"].build is mine

@@ -33,7 +33,7 @@ def test_weights_that_do_not_fit(tmp_path, monkeypatch, name, weights, error, me
         backbones.create(name, weights=weights)
 
 
-def test_recipe(tmp_path, images_like):
+def test_recipe(tmp_path):
     weights = tmp_path / "conv4.weights.h5"
     expected = backbones.create("conv4", (32, 32, 3))
     expected.save_weights(weights)
@@ -42,21 +42,19 @@ def test_recipe(tmp_path, images_like):
     recipe = load_recipe(path, ["--backbone.freeze_batch_normalization", "true"])
     learner = build_learner(recipe, num_classes=5, channels=3)
     backbone = next(x for x in learner.embedder.layers if isinstance(x, keras.Model))
-    assert backbone.name == "conv4"
     for a, b in zip(backbone.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
-    images = images_like((4, 48, 48, 3))
+    images = np.random.default_rng(0).uniform(0, 255, (4, 48, 48, 3))
     expected = learner.embedder(images, training=False)
     np.testing.assert_allclose(learner.embedder(images, training=True), expected, atol=1e-6)
     paths = {variable.path for variable in learner.trainable_variables}
     assert any("conv2d" in path for path in paths)
     assert not any("batch_normalization" in path for path in paths)
-    assert Recipe().backbone == BackboneRecipe("resnet20", None, False)
 
 
 @pytest.mark.parametrize("position", ["before_pooling", "after_pooling"])
 @pytest.mark.parametrize("pooling", ["gap", "gsp"])
-def test_tokens_are_pooled_as_a_set(monkeypatch, images_like, pooling, position):
+def test_tokens_are_pooled_as_a_set(monkeypatch, pooling, position):
     """As those of the transformers, which are not here without an extra."""
     monkeypatch.setattr(backbones.registry, "_BUILDERS", {})
 
@@ -73,7 +71,7 @@ def test_tokens_are_pooled_as_a_set(monkeypatch, images_like, pooling, position)
         embedding=EmbeddingRecipe(position=position),
     )
     embedder = build_embedder(recipe, channels=3)
-    images = images_like((2, 12, 12, 3))
+    images = np.random.default_rng(0).uniform(0, 255, (2, 12, 12, 3))
     assert embedder(images).shape == (2, 64)
     weights = place_maps(embedder, images).weights
     if pooling == "gsp":

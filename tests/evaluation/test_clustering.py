@@ -23,12 +23,10 @@ def by_definition(labels, clusters):
     entropies = mutual_information(labels, labels) + mutual_information(clusters, clusters)
     shuffled = [mutual_information(list(p), clusters) for p in itertools.permutations(labels)]
     expected = sum(shuffled) / len(shuffled)
-    both = cluster = cls = 0
-    for i, j in itertools.combinations(range(len(labels)), 2):
-        cluster += clusters[i] == clusters[j]
-        cls += labels[i] == labels[j]
-        both += clusters[i] == clusters[j] and labels[i] == labels[j]
-    precision, recall = both / cluster, both / cls
+    i, j = np.triu_indices(len(labels), 1)
+    in_cluster, in_class = (np.take(of, i) == np.take(of, j) for of in (clusters, labels))
+    both = (in_cluster & in_class).sum()
+    precision, recall = both / in_cluster.sum(), both / in_class.sum()
     return {
         "nmi": 2 * information / entropies,
         "ami": (information - expected) / (entropies / 2 - expected),

@@ -45,16 +45,6 @@ def checked(queries, query_labels, references=None, reference_labels=None):
     return metrics
 
 
-@pytest.mark.parametrize(("repeats", "choices"), [(1, 1), (2, 16), (3, 81)])
-def test_every_concatenation_as_if_searched_by_itself(repeats, choices):
-    rng = np.random.default_rng(repeats)
-    labels = np.repeat(np.arange(20), rng.integers(2, 9, size=20))
-    folds = models(rng, rng.normal(size=(20, 6))[labels], repeats)
-    metrics = checked(folds, labels)
-    assert metrics["choices"] == choices
-    assert metrics["num_queries"] == len(labels) and metrics["num_skipped"] == 0
-
-
 def test_queries_and_gallery():
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(12, 6))
@@ -72,7 +62,7 @@ def test_queries_and_gallery():
     noise=st.sampled_from([0.0, 0.1, 10.0]),
     groups=st.sampled_from([8, 16, 1024]),
 )
-def test_any_number_of_models_per_fold_in_small_blocks(seed, repeats, noise, groups):
+def test_every_concatenation_is_as_if_searched_by_itself(seed, repeats, noise, groups):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 6, size=40)
     centres = rng.normal(size=(len(repeats), 6, 6))[:, labels]
@@ -81,7 +71,8 @@ def test_any_number_of_models_per_fold_in_small_blocks(seed, repeats, noise, gro
         patch.setattr(ensemble, "_GROUPS", groups)
         patch.setattr(ensemble, "_BLOCK_BYTES", 4 * 3 * 64 * 4)
         patch.setattr(ensemble, "_PIECE_ENTRIES", 20)
-        checked(folds, labels)
+        metrics = checked(folds, labels)
+    assert metrics["choices"] == np.prod(repeats)
 
 
 @pytest.mark.parametrize("count", [40, 400])
@@ -111,19 +102,3 @@ def test_each_model_has_its_own_unit_of_length():
     metrics = ensemble_metrics([[1e10 * first], [1e-25 * second]], labels)
     assert metrics["separated"] == expected["separated"]
     assert metrics["concatenated"] == first_alone["concatenated"]
-
-
-def test_agreeing_models_leave_few_references_to_rank():
-    rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(300), 10)
-    centres = 10 * rng.normal(size=(300, 6))[labels]
-    folds = models(rng, centres, 3, noise=0.3)
-    folds = [[model.astype(np.float32) for model in fold] for fold in folds]
-    ranking = ensemble._EnsembleRanking(folds, labels, None, labels, recall_at=(1,))
-    rows = np.arange(3000)
-    distances = np.empty((12, 3000, 3072), np.float32)
-    for factors, out in zip(ranking._factors, distances, strict=True):
-        ranking._measure(rows, factors, out)
-    parts = list(ranking._candidates(distances, depth=9))
-    assert sorted(np.concatenate([places for places, _ in parts])) == rows.tolist()
-    assert 9 * 3000 <= sum(left.size for _, left in parts) < 100 * 3000

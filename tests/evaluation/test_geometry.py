@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
+from scipy.spatial.distance import pdist
 from scipy.stats import entropy
 
 from gsp_tf.evaluation import (
@@ -21,25 +22,12 @@ from gsp_tf.evaluation import (
 )
 
 
-def density(embeddings, labels, distance):
+def density(embeddings, labels, metric):
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    intra, centres = [], []
-    for label in sorted(set(labels)):
-        images = unit[labels == label]
-        centres.append(images.mean(axis=0))
-        pairs = itertools.combinations(images, 2)
-        if len(images) > 1:
-            intra.append(np.mean([distance(a, b) for a, b in pairs]))
-    inter = np.mean([distance(a, b) for a, b in itertools.combinations(centres, 2)])
-    return {"intra": np.mean(intra), "inter": inter, "ratio": np.mean(intra) / inter}
-
-
-def euclidean(a, b):
-    return np.linalg.norm(a - b)
-
-
-def cosine(a, b):
-    return 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    classes = [unit[labels == label] for label in set(labels)]
+    intra = np.mean([pdist(images, metric).mean() for images in classes if len(images) > 1])
+    inter = pdist([images.mean(axis=0) for images in classes], metric).mean()
+    return {"intra": intra, "inter": inter, "ratio": intra / inter}
 
 
 @pytest.mark.equation(
@@ -51,9 +39,9 @@ def test_density_equals_its_definition(seed, classes, dim):
     rng = np.random.default_rng(seed)
     labels = np.r_[0, 0, 1, rng.integers(0, classes, 17)]
     embeddings = rng.normal(size=(20, dim + 1)).astype(np.float32).astype(float)
-    for name, distance in {"euclidean": euclidean, "cosine": cosine}.items():
-        expected = density(embeddings, labels, distance)
-        assert embedding_density(embeddings, labels, name) == pytest.approx(expected, abs=1e-7)
+    for metric in ("euclidean", "cosine"):
+        expected = density(embeddings, labels, metric)
+        assert embedding_density(embeddings, labels, metric) == pytest.approx(expected, abs=1e-7)
 
 
 @pytest.mark.parametrize("dim", range(60, 70))
@@ -120,17 +108,16 @@ def test_spread_equals_its_definitions():
     embeddings, labels = rng.normal(size=(9, 4)), np.arange(9) % 3
     found = embedding_spread(embeddings, labels)
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    pairs = [(i, j) for i in range(9) for j in range(i)]
-    squared = {(i, j): np.sum((unit[i] - unit[j]) ** 2) for i, j in pairs}
-    positives = [squared[p] for p in pairs if labels[p[0]] == labels[p[1]]]
-    cosines = [unit[i] @ unit[j] for i, j in pairs if labels[i] != labels[j]]
+    i, j = np.triu_indices(9, 1)
+    squares, cosines = np.square(unit[i] - unit[j]).sum(axis=1), np.vecdot(unit[i], unit[j])
+    same = labels[i] == labels[j]
     singular = np.linalg.svd(unit, compute_uv=False)
     share = singular / singular.sum()
     expected = {
-        "similarity": np.mean(cosines),
+        "similarity": cosines[~same].mean(),
         "effective_rank": np.exp(-np.sum(share * np.log(share))),
-        "alignment": np.mean(positives),
-        "uniformity": np.log(np.mean([np.exp(-2 * d) for d in squared.values()])),
+        "alignment": squares[same].mean(),
+        "uniformity": np.log(np.exp(-2 * squares).mean()),
     }
     assert found == pytest.approx(expected, rel=1e-6)
 

@@ -60,20 +60,15 @@ def test_groups_are_those_of_all_pairs(seed, count, dim, distance, metric):
     assert first == sorted(first) and all(np.bincount(found.groups[found.groups >= 0]) > 1)
 
 
-def test_a_search_of_few_cells_is_exact_or_says_what_it_finds(small_cells):
-    rng = np.random.default_rng(0)
-    embeddings = rng.normal(size=(900, 3)).astype("float32")
-    near = cdist(embeddings, embeddings) <= 0.4
-    pairs = [set() for _ in range(2)]
-    for most, found in zip((1, 1000), pairs, strict=True):
-        cells = _cells.Cells(embeddings, "euclidean", most, 0)
-        for first, second in cells.pairs_within(0.4):
-            found |= set(zip(first.tolist(), second.tolist(), strict=True))
-    rows, columns = np.nonzero(np.triu(near, 1))
-    assert pairs[1] == set(zip(rows.tolist(), columns.tolist(), strict=True))
-    assert pairs[0] < pairs[1]
+def test_a_search_of_few_cells_says_what_it_finds(small_cells):
+    embeddings = np.random.default_rng(0).normal(size=(900, 3)).astype("float32")
+    near = np.triu(cdist(embeddings, embeddings) <= 0.4, 1)
+    found = np.zeros_like(near)
+    for rows in _cells.Cells(embeddings, "euclidean", 1, 0).pairs_within(0.4):
+        found[rows] = True
+    assert near[found].all()
     share = near_duplicate_groups(embeddings, 0.4, most_cells=1).recall
-    assert share == pytest.approx(len(pairs[0]) / len(pairs[1]), abs=0.1) and share < 0.9
+    assert share == pytest.approx(found.sum() / near.sum(), abs=0.1) and share < 0.9
     # Pairs that are far nearer than their cells are wide need no further cells.
     assert near_duplicate_groups(embeddings, 1e-4, most_cells=12).recall == 1
 
@@ -98,19 +93,6 @@ def test_an_outlier_first_costs_no_pair():
     found = near_duplicate_groups(embeddings, 0.2625)
     assert found.recall == 1 and found.count == 2999
     np.testing.assert_array_equal(found.groups[1:3000], found.groups[3001:])
-
-
-def test_planted_pairs_are_found_and_nothing_else():
-    rng = np.random.default_rng(1)
-    embeddings = rng.normal(size=(6000, 64))
-    copied = rng.permutation(6000)[:400].reshape(2, 200)
-    noise = rng.normal(size=(200, 64))
-    embeddings[copied[1]] = embeddings[copied[0]] + noise / np.linalg.norm(
-        noise, axis=1, keepdims=True
-    )
-    groups = near_duplicate_groups(embeddings, 1.01).groups
-    assert (groups[copied[0]] == groups[copied[1]]).all()
-    assert set(np.flatnonzero(groups >= 0)) == set(copied.ravel())
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])

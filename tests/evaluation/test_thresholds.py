@@ -79,18 +79,6 @@ def test_a_conformal_threshold_is_the_order_statistic_of_one_image_of_each_class
     assert cosine == pytest.approx(1)
 
 
-def test_conformal_sets_hold_the_class_of_a_new_query_as_often_as_they_say():
-    rng = np.random.default_rng(0)
-    held = []
-    for _ in range(300):
-        embeddings, labels = around_centres(31, 4, 5, rng.uniform(0.1, 1.0, 31), rng)
-        known = labels < 30
-        threshold = conformal_threshold(embeddings[known], labels[known], 0.8)
-        query, *others = embeddings[~known]
-        held.append(np.linalg.norm(others - query, axis=1).min() <= threshold)
-    assert 0.74 < np.mean(held) < 0.88  # the coverage lies between 0.8 and 0.8 + 1 / 31
-
-
 @pytest.mark.parametrize("weight", [1.0, 2.0])
 def test_opis_equals_its_definition(weight):
     embeddings, labels = around_centres(5, 12, 8, [0.3, 0.5, 0.9, 0.4, 1.2])
@@ -138,5 +126,3 @@ def test_an_interval_of_opis_is_that_of_resampled_classes():
     of_one = opis(PairDistances([[0.0], [1.0], [3.0], [4.5]], [0, 0, 1, 2]), (0.2, 1.0))
     with np.errstate(all="raise"):
         assert of_one.estimate().value == 0.0
-    with pytest.raises(ValueError, match="num_resamples must be at least 1"):
-        found.estimate(0)

@@ -1,3 +1,6 @@
+import linecache
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +11,9 @@ from gsp_tf.evaluation import (
     clustering_metrics,
     covering_radius_curve,
     embedding_density,
+    ensemble_metrics,
+    open_set_identification,
+    reranking_metrics,
     retrieval_metrics,
     spectral_decay,
 )
@@ -66,3 +72,24 @@ def test_far_from_the_origin_and_extreme_scales(metric, offset, scale):
     embeddings, labels = rng.integers(-99, 99, (80, 6)).astype(float), rng.integers(0, 8, 80)
     moved = metric((embeddings + offset) * scale, labels)
     assert moved == pytest.approx(metric(embeddings, labels), rel=1e-5)
+
+
+MEASURES = [
+    lambda x, y, *others: retrieval_metrics(x, y, *others),
+    lambda x, y, *others: reranking_metrics(x, y, *others),
+    lambda x, y, references, labels: ensemble_metrics([[x]], y, [[references]], labels),
+    lambda x, y, *others: open_set_identification(x, y + (y == 3), *others, [0.5]),
+]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_references_that_are_the_queries_are_warned_of(measure):
+    x, labels = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 4
+    with pytest.warns(UserWarning, match="Each of the 40 queries finds itself") as found:
+        measure(x, labels, x, labels)
+    [line] = (linecache.getline(warning.filename, warning.lineno) for warning in found)
+    assert line.strip().startswith("lambda")  # the line of the user
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measure(x, labels, x + 1e-3, labels)
+        measure(x, labels, x[::-1], labels[::-1])

@@ -6,7 +6,7 @@ import pytest
 from clusters import around_centres
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import cdist, pdist
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from gsp_tf.evaluation import (
@@ -19,7 +19,7 @@ from gsp_tf.evaluation import (
 
 
 def clusters(seed, count=60, num_classes=9, dim=6, spread=1.2):
-    """Embeddings, labels that do not start at 0, distances of all pairs, and which are positive."""
+    """Embeddings, labels that do not start at 0, and which pairs are positive."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, num_classes, count)
     embeddings = (
@@ -30,12 +30,9 @@ def clusters(seed, count=60, num_classes=9, dim=6, spread=1.2):
     return embeddings, 7 - 2 * labels, labels[i] == labels[j]
 
 
-CASES = [(seed, metric) for seed in (0, 1) for metric in ("euclidean", "cosine")]
-
-
-@pytest.mark.parametrize(("seed", "metric"), CASES)
-def test_equals_scikit_learn(seed, metric):
-    embeddings, labels, same = clusters(seed)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_equals_scikit_learn(metric):
+    embeddings, labels, same = clusters(1)
     distances = pdist(embeddings.astype(float), metric)
     pairs = PairDistances(embeddings, labels, metric)
     assert (pairs.num_positive, pairs.num_negative) == (same.sum(), (~same).sum())
@@ -175,19 +172,13 @@ def test_equals_the_formula_of_open_metric_learning():
 def test_equals_the_formulas_of_sentence_transformers(num_classes):
     # Best accuracy and F1: a threshold before all pairs in order of distance, or after one of them.
     embeddings, labels, same = clusters(3, num_classes=num_classes)
-    ranked = same[np.argsort(pdist(embeddings.astype(float)))]
-    negatives_left = (~same).sum()
-    best_accuracy, best_f1, right = negatives_left / len(same), 0, 0
-    for number, is_positive in enumerate(ranked, start=1):
-        right += is_positive
-        negatives_left -= not is_positive
-        best_accuracy = max(best_accuracy, (right + negatives_left) / len(same))
-        if right:
-            precision, recall = right / number, right / same.sum()
-            best_f1 = max(best_f1, 2 * precision * recall / (precision + recall))
+    ranked = np.append(False, same[np.argsort(pdist(embeddings.astype(float)))])
+    accepted, true = np.arange(len(ranked)), np.cumsum(ranked)
+    accuracies = (true + (~same).sum() - (accepted - true)) / len(same)
+    f1 = 2 * true / (accepted + same.sum())
     found = verification_metrics(PairDistances(embeddings, labels), [0.1], num_resamples=1)
-    assert found["accuracy"].value == pytest.approx(best_accuracy, abs=1e-12)
-    assert found["f1"].value == pytest.approx(best_f1, abs=1e-12)
+    assert found["accuracy"].value == pytest.approx(accuracies.max(), abs=1e-12)
+    assert found["f1"].value == pytest.approx(f1.max(), abs=1e-12)
 
 
 def test_eer_lies_where_the_error_rates_cross():
@@ -308,10 +299,7 @@ def test_identification_equals_the_definition(metric):
     gallery, probes = np.arange(20), rng.integers(0, 30, 300)
     references = centres[gallery] + 0.3 * rng.normal(size=(20, 5))
     queries = centres[probes] + 0.3 * rng.normal(size=(300, 5))
-    distances = np.linalg.norm(queries[:, None] - references, axis=-1)
-    if metric == "cosine":
-        lengths = (np.linalg.norm(x, axis=1) for x in (queries, references))
-        distances = 1 - queries @ references.T / np.multiply.outer(*lengths)
+    distances = cdist(queries, references, metric)
     nearest, known = distances.min(axis=1), probes < 20
     right = known & (gallery[distances.argmin(axis=1)] == probes)
     rates = (0.02, 0.1, 1.0)

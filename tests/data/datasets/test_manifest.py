@@ -1,7 +1,7 @@
 import functools
 
 import pytest
-from PIL import Image
+from miniatures import save_image
 
 from gsp_tf import data
 
@@ -10,9 +10,8 @@ load_manifest = functools.partial(data.load_manifest, min_images_per_class=1)
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "my images").mkdir()
     for name in ("a.png", "b.png", "my images/ç.png", "d.png", "e.png"):
-        Image.new("RGB", (4, 4), "red").save(tmp_path / name)
+        save_image(tmp_path / name)
     return tmp_path
 
 
@@ -32,12 +31,12 @@ def test_without_splits(folder):
     assert images.class_names == ("zebra", "Äpfel")
     assert images.labels.tolist() == [0, 1, 0]
     assert images.paths == tuple(str(folder / n) for n in ("a.png", "b.png", "my images/ç.png"))
-    assert images.image(2).shape == (4, 4, 3)
+    assert images.image(2).shape == (6, 8, 3)
 
 
 def test_byte_order_mark_and_further_columns(folder):
     path = write(folder, "path,label,note", "a.png,x,1", "b.png,y,2", encoding="utf-8-sig")
-    assert load_manifest(path, channels=1)["all"].image(0).shape == (4, 4, 1)
+    assert load_manifest(path, channels=1)["all"].image(0).shape == (6, 8, 1)
 
 
 def test_empty_values_need_no_column(folder):
@@ -105,8 +104,6 @@ def test_small_classes_are_left_out(folder):
     with pytest.warns(UserWarning, match=r"1 class with fewer than 2 images: x \(1\)"):
         images = data.load_manifest(path)["all"]
     assert images.class_names == ("y", "z") and images.labels.tolist() == [0, 0, 1, 1]
-    with pytest.raises(ValueError, match="min_images_per_class must be an integer .*received 0"):
-        data.load_manifest(path, min_images_per_class=0)
 
 
 def test_queries_and_gallery_keep_classes_of_one_image(folder):

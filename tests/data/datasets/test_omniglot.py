@@ -71,15 +71,10 @@ DRAWN = "Tengwar/character01/4_01.png"
 BROKEN = r"images_evaluation\.zip is broken"
 
 
-def garbled(content):
-    return content[:90] + bytes(20) + content[110:]
-
-
 @pytest.mark.parametrize(
     ("files", "damage", "message"),
     [
         ({DRAWN: drawing(slice(9))}, lambda c: c[:-30], BROKEN + ".*Download it again"),
-        ({DRAWN: drawing(slice(9))}, garbled, BROKEN),
         ({DRAWN: b"no picture"}, bytes, BROKEN),
         ({"1.png": drawing(slice(2))}, bytes, r"images_evaluation\.zip holds no drawings"),
     ],
@@ -93,9 +88,6 @@ def test_a_damaged_zip_or_one_of_something_else_is_named(folder, files, damage, 
 
 
 def test_the_published_counts_are_expected(folder):
-    message = r"evaluation\.zip holds 1 characters and 1 drawings, expected 659 and 13,180"
-    with pytest.raises(ValueError, match=message):
-        load_omniglot(folder, counts={"evaluation": (659, 13_180)})
     with pytest.raises(ValueError, match="2 characters and 2 drawings, expected 136 and 2,720"):
         load_omniglot(folder)
 

@@ -88,17 +88,8 @@ WHITE, RED, GREEN, BLUE, BLACK = [255] * 3, [255, 0, 0], [0, 255, 0], [0, 0, 255
 CORNERS = bytes(RED + GREEN + BLUE + BLACK)
 READ = {
     # photometric interpretation 0 is white at 0
-    "white is 0, 1 bit": (tiff(b"\x80\x40", 1, 0), [[0, 255], [255, 0]]),
-    "black is 0, 1 bit": (tiff(b"\x80\x40", 1, 1), [[255, 0], [0, 255]]),
     "fill order": (tiff(b"\x01\x02", 1, 1, t266=2), [[255, 0], [0, 255]]),
     "white is 0, 4 bits": (tiff(b"\x0f\x12", 4, 0), [[255, 0], [238, 221]]),
-    "white is 0": (tiff(bytes([0, 1, 200, 255]), 8, 0), [[255, 254], [55, 0]]),
-    "black is 0": (tiff(bytes([0, 1, 200, 255]), 8, 1), [[0, 1], [200, 255]]),
-    "2 bits": (tiff(b"\x10\xb0", 2, 1), [[0, 85], [170, 255]]),
-    "16 bits": (tiff(GREYS, 16, 1), [[0, 1], [10, 255]]),
-    "16 bits, big endian": (
-        tiff(words([0, 257, 2570, 65535], ">"), 16, 1, ">"), [[0, 1], [10, 255]],
-    ),
     "16 bits, deflated": (
         tiff(zlib.compress(words([0, 257, 2570, 65535], ">")), 16, 1, ">", t259=8),
         [[0, 1], [10, 255]],
@@ -126,17 +117,8 @@ READ = {
     ),
     "CMYK": (tiff(bytes([0, 255, 255, 0, 0, 0, 0, 0] * 2), (8,) * 4, 5), [[RED, WHITE]] * 2),
     "turned": (tiff(bytes([0, 1, 200, 255]), 8, 1, t274=6), [[200, 0], [255, 1]]),
-    "PNG of 1 bit": (png(2, 1, 1, 0, b"\0\x40"), [[0, 255]]),
-    "PNG of 4 bits": (png(2, 1, 4, 0, b"\0\x2f"), [[34, 255]]),
-    "PNG of 16 bits": (png(2, 1, 16, 0, b"\0" + words([2570, 65535], ">")), [[10, 255]]),
-    "PNG of 16-bit colours": (
-        png(1, 1, 16, 2, b"\0" + words([2570, 0, 65535], ">")), [[[10, 0, 255]]],
-    ),
     "PNG of 16 bits with alpha": (
         png(2, 1, 16, 4, b"\0" + words([2570, 65535, 5, 0], ">")), [[10, 255]],
-    ),
-    "PNG, 1 bit, one level transparent": (
-        png(2, 1, 1, 0, b"\0\x40", (b"tRNS", b"\0\0")), [[255, 255]],
     ),
     "PNG, 2 bits, one level transparent": (
         png(2, 1, 2, 0, b"\0\x90", (b"tRNS", b"\0\2")), [[255, 85]],
@@ -149,19 +131,10 @@ READ = {
     ),
     "PNG of black": (png(2, 2, 8, 0, bytes(6)), [[0, 0]] * 2),
     "interlaced PNG of black": (png(2, 2, 8, 0, bytes(7), interlace=1), [[0, 0]] * 2),
-    "palette with alpha": (
-        png(2, 1, 8, 3, b"\0\0\1", (b"PLTE", bytes(RED + BLACK)), (b"tRNS", bytes([255, 51]))),
-        [[RED, [204] * 3]],
-    ),
-    "BMP from the top": (
-        bmp(2, -2, 24, bytes([0, 0, 255, 0, 255, 0, 0, 0] + [0] * 8)), [[RED, GREEN], [BLACK] * 2],
-    ),
-    "BMP of 5 bits": (bmp(2, 1, 16, words([0x7C00, 0x001F])), [[RED, BLUE]]),
     "BMP with 5, 6 and 5 bits": (
         bmp(2, 1, 16, words([0xF800, 0x07E0]), 3, masks=words([0xF800, 0x7E0, 0x1F], kind="I")),
         [[RED, GREEN]],
     ),
-    "BMP of 32 bits": (bmp(1, 1, 32, bytes([0, 0, 255, 0])), [[RED]]),
     "BMP of 1 bit": (
         bmp(2, 1, 1, b"\x40\0\0\0", colors=2, palette=grey_palette([0, 255])), [[0, 255]],
     ),
@@ -172,19 +145,14 @@ READ = {
 }  # fmt: skip
 REFUSED = {
     "signed 8 bits": tiff(bytes(4), 8, 1, t339=2),
-    "signed 16 bits": tiff(GREYS, 16, 1, t339=2),
-    "floats": tiff(bytes(16), 32, 1, t339=3),
     "32 bits": tiff(bytes(16), 32, 1),
     "12 bits": tiff(b"\xff\xff\xff\0\0\0", 12, 1),
     "white is 0, 16 bits": tiff(GREYS, 16, 0),
     "no photometric interpretation": tiff(bytes(4), 8, None),
     "YCbCr": tiff(bytes(16), (8,) * 3, 6, t530=(1, 1)),
-    "YCbCr of one sample": tiff(bytes(4), 8, 6),
     "Lab": tiff(bytes(12), (8,) * 3, 8),
     "an extra sample that is not described": tiff(bytes(16), (8,) * 4, 2),
-    "an unknown extra sample": tiff(bytes(16), (8,) * 4, 2, t338=999),
     "inks other than CMYK": tiff(bytes(16), (8,) * 4, 5, t332=2),
-    "a range of ink": tiff(bytes(16), (8,) * 4, 5, t336=(255, 0)),
     "planes of 16 bits": tiff(
         bytes(24), (16,) * 3, 2, t284=2, t273=(8, 16, 24), t279=(8, 8, 8)
     ),
@@ -202,16 +170,9 @@ REFUSED = {
         1, 1, 16, 2, b"\0" + words([1, 2, 3], ">"), (b"tRNS", words([1, 2, 3], ">"))
     ),
     "PNG without its last rows": png(2, 4, 8, 0, bytes([0, 7, 7, 0, 9, 9])),
-    "PNG without a part of a row": png(2, 2, 8, 0, bytes([0, 7, 7, 0])),
     "interlaced PNG without its last pass": png(2, 2, 8, 0, bytes([0, 7, 0, 7]), interlace=1),
-    "BMP of 4 bits and 16 dark levels": bmp(
-        2, 1, 4, b"\x2f\0\0\0", colors=16, palette=grey_palette(range(16))
-    ),
     "BMP of 8 bits in black and white": bmp(
         2, 1, 8, b"\0\1\0\0", colors=2, palette=grey_palette([0, 255])
-    ),
-    "BMP of 4 bits in black and white": bmp(
-        2, 1, 4, b"\x01\0\0\0", colors=2, palette=grey_palette([0, 255])
     ),
     "BMP with runs of 4 bits": bmp(
         4, 1, 4, b"\0\3\x12\x30\0\1", 2, 16, grey_palette(range(240, 256))

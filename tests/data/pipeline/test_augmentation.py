@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf._names import NAMES, NOT_AUGMENTATIONS, named
+from gsp_tf._names import NAMES, named
 from gsp_tf.data import ArrayImages, TrainingView, ViewedImages, training_dataset
 
 SECTION = "data.augmentation"
@@ -37,9 +37,9 @@ def layers(*names):
     return [named(SECTION, name)(**NEEDED.get(name, {})) for name in names]
 
 
-def batches(count, augmentation, seed=3, images=IMAGES, **options):
+def batches(count, augmentation, images=IMAGES, **options):
     drawn = {"horizontal_flip": True, "min_crop_area": 0.4, "augmentation": augmentation} | options
-    dataset = training_dataset(images, 16, 2, 2, seed, **drawn)
+    dataset = training_dataset(images, 16, 2, 2, seed=3, **drawn)
     return [np.asarray(images) for images, _ in itertools.islice(dataset, count)]
 
 
@@ -82,11 +82,6 @@ def test_images_of_a_batch_are_changed_each_by_itself():
     black = ArrayImages(np.full((4, 8, 8, 3), 100, np.uint8), [0, 0, 1, 1], ["a", "b"])
     shades = np.concatenate(batches(6, layers("brightness"), images=black))[:, 0, 0, 0]
     assert len(np.unique(shades)) == 24
-    again = np.concatenate(batches(6, layers("brightness"), images=black))[:, 0, 0, 0]
-    np.testing.assert_array_equal(again, shades)
-    assert not np.array_equal(
-        np.concatenate(batches(6, layers("brightness"), seed=4, images=black))[:, 0, 0, 0], shades
-    )
 
 
 def test_a_layer_may_serve_two_pipelines_and_a_model():
@@ -94,20 +89,6 @@ def test_a_layer_may_serve_two_pipelines_and_a_model():
     first = views([layer])
     np.testing.assert_array_equal(views([layer]), first)
     assert np.asarray(layer(np.full((8, 8, 3), 100.0), training=True)).shape == (8, 8, 3)
-
-
-@pytest.mark.parametrize("name", NOT_AUGMENTATIONS)
-def test_layers_that_mix_images_are_refused(name):
-    layer = {
-        "augmix": keras.layers.AugMix,
-        "crop": lambda: keras.layers.RandomCrop(8, 8),
-        "cutmix": keras.layers.CutMix,
-        "mixup": keras.layers.MixUp,
-    }[name]()
-    with pytest.raises(ValueError, match=rf"keras.layers.{type(layer).__name__}: (it|no seed) "):
-        TrainingView(16, augmentation=[layer])
-    with pytest.raises(ValueError, match="an image layer such as .*RandomRotation, received a Den"):
-        TrainingView(16, augmentation=[keras.layers.Dense(2)])
 
 
 def test_colours_keep_their_mean_saturation(plain):

@@ -22,9 +22,12 @@ def model():
     return network
 
 
-def test_the_copy_is_the_model_in_inference(model):
+def test_the_copy_is_the_model_in_inference_also_when_loaded(model, tmp_path):
     frozen = freeze_batch_normalization(model)
-    np.testing.assert_array_equal(frozen(IMAGES, training=True), model(IMAGES, training=False))
+    frozen.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for copy in (frozen, loaded):
+        np.testing.assert_array_equal(copy(IMAGES, training=True), model(IMAGES, training=False))
     unfrozen = keras.models.clone_model(model)
     unfrozen.set_weights(model.get_weights())
     assert np.abs(unfrozen(IMAGES, training=True) - frozen(IMAGES)).max() > 0.01

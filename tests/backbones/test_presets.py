@@ -67,7 +67,9 @@ def inner(model):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_the_last_features_of_every_kind_and_whether_batch_normalisation_freezes(preset, kind):
+def test_the_last_features_of_every_kind_and_whether_batch_normalisation_freezes(
+    preset, kind, tmp_path
+):
     network = below_head(of_keras_hub(preset(kind)))
     side = 64 if "Swin" in type(network).__name__ else 32
     images = np.tile(IMAGES, (1, side // 32, side // 32, 1))
@@ -75,6 +77,9 @@ def test_the_last_features_of_every_kind_and_whether_batch_normalisation_freezes
     features = model(images)
     expected = apply(network, images)
     np.testing.assert_allclose(features, expected[:, -features.shape[1] :], atol=1e-4)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(images), features)
     if backbones.can_freeze_batch_normalization(preset(kind)):
         frozen = backbones.freeze_batch_normalization(model)
         np.testing.assert_allclose(frozen(images), features, atol=1e-5)
@@ -84,7 +89,7 @@ def test_the_last_features_of_every_kind_and_whether_batch_normalisation_freezes
 
 
 @pytest.mark.parametrize(("kind", "extra"), TOKENS.items())
-def test_patch_and_class_tokens_are_those_of_keras_hub(preset, kind, extra, tmp_path):
+def test_patch_and_class_tokens_are_those_of_keras_hub(preset, kind, extra):
     network = of_keras_hub(preset(kind))
     everything = apply(below_head(network), IMAGES)
     assert everything.shape == (2, extra + 16, 16)
@@ -93,8 +98,6 @@ def test_patch_and_class_tokens_are_those_of_keras_hub(preset, kind, extra, tmp_
     expected = {"patch": everything[:, extra:], "class": of_class}
     both = create(preset(kind), tokens="both")
     assert "network" in backbones.cut_layers(both)
-    both.save(tmp_path / "both.keras")
-    both = keras.models.load_model(tmp_path / "both.keras")
     for (tokens, values), of_both in zip(expected.items(), reversed(both(IMAGES)), strict=True):
         model = create(preset(kind), tokens=tokens)
         np.testing.assert_allclose(model(IMAGES), values, atol=1e-5)

@@ -22,11 +22,8 @@ def test_wrappers_refuse_losses_that_are_no_function_of_similarities(wrapper, na
 
 REFUSED = {
     "AngularLoss(0.0)": "angle must lie between 0 and 83 degrees, received 0.0",
-    "FastAPLoss(0)": "num_bins must be an integer of at least 1, received 0",
     "MultiSimilarityLoss(0.0)": "alpha must be positive and finite, received 0.0",
-    "SupervisedContrastiveLoss(0.0)": "temperature must be positive and finite, received 0.0",
     "TripletHardLoss(1.0, 'L2')": "one of euclidean, squared_euclidean, angular",
-    "ContrastiveLoss(distance='L2')": "one of euclidean, squared_euclidean, angular",
     "LpDistance(p=0.5)": "at least 1, and power .* received p=0.5",
     "FastAPLoss(normalize=False)": "cover unit vectors, received normalize=False",
     "ContrastiveLoss(reduction='max')": "reduction must be one of mean, .* received",
@@ -36,59 +33,34 @@ REFUSED = {
     "ArcFaceLoss(3, reduction=Reduction('mean', [1, 1]))": "of the 3 classes, received 2",
     "Reduction('mean', None, (2, 1))": r"a smaller and a larger number.* \(2, 1\)",
     "ContrastiveLoss(embedding_regularizer=3)": "must be a regulariser such as Lp.* 3",
-    "ArcFaceLoss(2, proxies_regularizer='l2')": "regulariser such as Lp.* 'l2'",
     "CrossBatchMemory(ContrastiveLoss(reduction='none'), 9)":
         r"Memory takes a loss that gives one number",
     "VirtualClass(ProxyNCALoss(2, embedding_regularizer=LpRegularizer()))":
         "Give embedding_regularizer to VirtualClass, and not",
     "VirtualClass(ProxyNCALoss(2, distance='euclidean'))":
         "mixes unit vectors, and takes a proxy loss of cosine",
-    "AdaFaceLoss(3, reduction=Reduction('mean', [1]))": "of the 3 classes, received 1",
     "AdaFaceLoss(3, distance='lp')": "AdaFaceLoss: .*distance.*lp",
     "ClassMarginLoss(3, nu=0.1, reduction='none')": "takes nu=0, received nu=0.1",
-    "DynamicSoftMarginLoss(reduction='sum')": "SoftMarginLoss: .*reduction.*sum",
-    "CrossBatchMemory(ContrastiveLoss(), 9, miner='hard')": "Memory: .*miner.*hard",
-    "NHardMiner((1, 2.5))": "positive_ranks must be an integer of at least 1, received 2.5",
     "RecallAtKLoss([])": "recall_at must hold at least one number, received none",
     "RecallAtKLoss([1, 1.5])": "recall_at must be an integer of at least 1, received 1.5",
     "ProxyNCALoss('a')": "num_classes must be an integer of at least 1, received 'a'",
     "LargeMarginSoftmaxLoss(2, 4.0)": "margin must be an integer of at least 1, received 4.0",
-    "SurrogatePrecisionLoss(0)": "k must be an integer of at least 1, received 0",
     "NHardMiner(0)": "positive_ranks must be an integer of at least 1, received 0",
     "NHardMiner(1, (3, 2))": r"negative_ranks must not decrease, received \(3, 2\)",
     "LpRegularizer(-1.0)": "weight must not be negative, received -1.0",
-    "LpRegularizer(p=0.5)": "at least 1, and power finite and positive, received",
-    "SparseCentersRegularizer(1.0, 1)": "centers_per_class must be an integer of at least 2",
     "ContrastiveLoss(miner='hard')": "miner must be a miner such as .* 'hard'",
     "DistanceWeightedMiner(0.0, 1.4)": "0 < cutoff < nonzero_loss_cutoff, received",
-    "ProxyNCALoss(0)": "num_classes must be an integer of at least 1, received 0",
     "ProxyNCALoss(2, proxies_per_class=2)": "proxies_per_class",
-    "ProxyNCALoss(2, 0.0)": "temperature must be positive and finite, received 0.0",
-    "ProxyAnchorLoss(2, alpha=0.0)": "alpha must be positive and finite, received 0.0",
-    "SoftTripleLoss(2, 0)": "centers_per_class must be an integer of at least 1, received 0",
     "ArcFaceLoss(2, -1.0)": "margin_degrees must lie in 0 to 180, received -1.0",
-    "ClassMarginLoss(2, nu=-1.0)": "nu must not be negative, received -1.0",
-    "HybridLoss(2, -1)": "proxy_weight must not be negative, received -1",
-    "ZeroShotLoss(0, 4)": "num_classes must be an integer of at least 1, received 0",
-    "ZeroShotLoss(3, 4, 0.0)": "ridge must be positive and finite, received 0.0",
-    "ZeroShotLoss(3, 4, reduction='sum')": "one of mean, sum_of_means, received 'sum'",
     "ProxySynthesis(ContrastiveLoss())": "Synthesis takes a proxy loss .* received .*Contr",
-    "ProxySynthesis(ProxyNCALoss(2), 0.0)": "alpha must be positive and finite, received 0.0",
     "ProxySynthesis(ProxyNCALoss(2), ratio=-0.1)": "ratio must lie in 0 to 1",
     "CrossBatchMemory(ProxyNCALoss(2), 9)": "Memory takes a pair loss .*<ProxyNCALoss",
     "CrossBatchMemory(ContrastiveLoss(), 0)": "capacity must be an integer of at least 1, received",
-    "CrossBatchMemory(ContrastiveLoss(), 9, -1)": "warmup_steps must be an integer of at least 0",
-    "MultiLevelDistanceRegularization(ProxyNCALoss(2))": "takes a pair loss .*<ProxyNCAL",
-    "MultiLevelDistanceRegularization(ContrastiveLoss(), -1.0)": "weight must not be negative",
     "MultiLevelDistanceRegularization(ContrastiveLoss(), 1.0, ())": "at least one level",
-    "ProxyPairsLoss(ProxyNCALoss(2), 2)": "takes a pair loss",
-    "ProxyPairsLoss(ContrastiveLoss(), 2, 0)": "proxies_per_class must be an integer of at least 1",
     "GroupedLoss(GroupDiversityLoss(), 3)": "takes a pair loss .* <.*GroupDiversity",
-    "GroupedLoss(ContrastiveLoss(), 0)": "num_groups must be an integer of at least 1, received 0",
     "GroupedLoss(ContrastiveLoss(), 3, diversity=ContrastiveLoss())":
         "must be a GroupDiversityLoss",
     "MatryoshkaLoss(ProxyNCALoss, [6])": "takes a pair loss .*<class .*ProxyNCALoss",
-    "MatryoshkaLoss(ContrastiveLoss(), [])": "dims must be increasing and at least 1, received",
     "MatryoshkaLoss(ContrastiveLoss(), [4, 2])": r"must be increasing .* received \(4, 2\)",
     "MatryoshkaLoss(ContrastiveLoss(), [0, 6])": "at least 1",
     "MatryoshkaLoss(ContrastiveLoss(), [2, 6], [1.0])":
@@ -96,21 +68,14 @@ REFUSED = {
     "MatryoshkaLoss(ContrastiveLoss(), [2, 6], [1.0, -1.0])": "not negative",
     "MatryoshkaLoss(MultiLevelDistanceRegularization(ContrastiveLoss()), [2])":
         "takes a pair loss such as",
-    "MatryoshkaLoss(ProxySynthesis(ProxyAnchorLoss(4)), [2])": "takes a pair loss such as",
     "PartialFC(ProxyAnchorLoss(20))":
         "PartialFC takes a loss that is a cross-entropy of logits, such as ArcFaceLoss",
-    "PartialFC(CosFaceLoss(20), 0.0)": "sample_rate must lie above 0 .*, received 0.0",
     "PartialFC(CosFaceLoss(20), float('nan'))": "sample_rate must lie above 0 .*, received nan",
     "AngularMiner(90.0)": "angle must lie between 0 and 90 degrees",
-    "BatchEasyHardMiner('semihard')": "positive must be one of hard, semi_hard",
     "BatchEasyHardMiner('all')": "positive='all' and negative='semi_hard'",
     "BatchEasyHardMiner('semi_hard')": "received positive='semi_hard'",
     "BatchEasyHardMiner(positive_range=(2, 1))": "positive_range must be a sm",
-    "BatchEasyHardMiner(negative_range=(1,))": r"larger distance, received \(1",
     "HDCMiner(0.0)": "share must lie above 0 and up to 1, received 0.0",
-    "TripletMarginMiner(0.2, 'semihard')": "triplets must be one of all, hard",
-    "UniformHistogramMiner(0)": "num_bins must be an integer of at least 1, received 0",
-    "UniformHistogramMiner(4, 0)": "per_bin must be positive and finite, received 0",
     "TripletLoss(triplets_per_anchor=2, miner=TripletMarginMiner(0.1))":
         "draws from all triplets, and TripletMarginMiner chooses them itself",
     "NPairsLoss(relation='any')": "needs classes, received relation='any'",
@@ -123,23 +88,15 @@ REFUSED = {
         "relation='any' compares label vectors .* give num_labels",
     "CrossBatchMemory(ContrastiveLoss(), 9, num_labels=4)":
         "num_labels belongs to .*received num_labels=4 with relation='equal'",
-    "CrossBatchMemory(ContrastiveLoss(relation='any'), 9, num_labels=2.5)":
-        "num_labels must be an integer of at least 1, received 2.5",
     "ProxyPairsLoss(ContrastiveLoss(relation='any'), num_classes=4)": "takes a loss with relation=",
-    "SelfSupervisedLoss(ContrastiveLoss(relation='any'))": "takes a loss with relation=",
     "SelfSupervisedLoss(ContrastiveLoss(reduction=Reduction(class_weights=[1, 2])))":
         "loss of views must do without classes and class_weights; received a ContrastiveLoss of 2",
-    "SimilarityMixup(ContrastiveLoss(relation='any'))": "takes a loss with relation=",
     "CosFaceLoss(3, scale=float('inf'))": "scale must be positive and finite, received inf",
     "SemiSupervisedLoss(ProxyNCALoss(2), ProxyNCALoss(2), 4)":
         "view_loss must do without classes, such as NTXentLoss",
     "SemiSupervisedLoss(ProxyNCALoss(2), SimSiamLoss(4, dtype='float64'), 4)":
         "SimSiamLoss, float64, received",
     "SemiSupervisedLoss(ProxyNCALoss, NTXentLoss(), 4)": "takes losses such as .*<class .*ProxyNCA",
-    "SemiSupervisedLoss(ProxyNCALoss(2), NTXentLoss(), 0)":
-        "num_labelled must be an integer of at least 1, received 0",
-    "SemiSupervisedLoss(ProxyNCALoss(2), NTXentLoss(), 4, -1.0)":
-        "view_weight must not be negative, received -1.0",
 }  # fmt: skip
 
 
@@ -180,19 +137,11 @@ def test_a_miner_around_another_one_comes_back_with_it():
     assert type(restored.inner) is losses.MultiSimilarityMiner and restored.inner.epsilon == 0.2
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda x: losses.MatryoshkaLoss(losses.ContrastiveLoss(), x), "dims must be integers"),
-        (
-            lambda x: losses.LabelSmoothing(losses.ArcFaceLoss(2), 0.1, x),
-            "super_classes must be integers",
-        ),
-    ],
-)
-def test_fractions_are_not_cut_off(make, message):
-    with pytest.raises(TypeError, match=message):
-        make([1.5, 2.0])
+def test_fractions_are_not_cut_off():
+    with pytest.raises(TypeError, match="dims must be integers"):
+        losses.MatryoshkaLoss(losses.ContrastiveLoss(), [1.5, 2.0])
+    with pytest.raises(TypeError, match="super_classes must be integers"):
+        losses.LabelSmoothing(losses.ArcFaceLoss(2), 0.1, [1.5, 2.0])
 
 
 WEIGHTED = losses.ContrastiveLoss(reduction=losses.Reduction(class_weights=[1.0, 2.0]))

@@ -1,8 +1,8 @@
 import keras
 import numpy as np
 import pytest
-from gradients import EAGERLY, value_and_gradient, value_and_gradients
-from loss_examples import PAIR_LOSSES, with_weights
+from gradients import EAGERLY, value_and_gradients
+from loss_examples import with_weights
 
 from gsp_tf.losses import (
     ArcFaceLoss,
@@ -11,7 +11,6 @@ from gsp_tf.losses import (
     CosineContrastiveLoss,
     CrossBatchMemory,
     DistanceWeightedMiner,
-    GroupDiversityLoss,
     GroupedLoss,
     PartialFC,
     ProxyNCALoss,
@@ -22,24 +21,6 @@ from gsp_tf.training import MetricLearner
 def batch(rows=8, columns=12, seed=0):
     rng = np.random.default_rng(seed)
     return np.arange(rows) % 4, rng.normal(size=(rows, columns))
-
-
-@pytest.mark.parametrize("name", ["circle", "n_pairs", "margin"])
-def test_is_the_mean_over_groups_plus_their_diversity(name):
-    labels, embeddings = batch()
-    inner, diversity = PAIR_LOSSES[name](), GroupDiversityLoss(1.0, 0.2, 3.0)
-    loss = GroupedLoss(inner, 3, 0.7, diversity, dtype="float64")
-    value, gradient = value_and_gradients(loss, labels, embeddings)
-    expected, expected_gradient = value_and_gradient(
-        lambda y, x: (
-            sum(inner(y, x[:, 4 * g : 4 * g + 4]) for g in range(3)) / 3
-            + 0.7 * diversity(None, keras.ops.reshape(x, (8, 3, 4)))
-        ),
-        labels,
-        embeddings,
-    )
-    assert value == pytest.approx(float(expected), rel=1e-7)
-    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-5, atol=1e-9)
 
 
 def test_every_group_learns_weights_of_its_own():

@@ -65,16 +65,9 @@ def test_small_sums_keep_their_digits_beside_1():
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_nothing_to_reduce_gives_zero_with_no_gradient(reduction):
-    terms = np.array([[2.0, np.nan, np.inf, 1e30]])
-    value, gradient = value_and_gradient(lambda w, t: reduction(t, w), np.zeros((1, 4)), terms)
-    np.testing.assert_array_equal(value, np.zeros_like(value))
-    np.testing.assert_array_equal(gradient, np.zeros((1, 4)))
-
-
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_terms_of_weight_zero_may_hold_anything(reduction):
-    weights = np.array([[1.0, 0, 0, 0, 2]])
+@pytest.mark.parametrize("others", [1.0, 0.0])
+def test_terms_of_weight_zero_may_hold_anything(reduction, others):
+    weights = others * np.array([[1.0, 0, 0, 0, 2]])
     expected = value_and_gradient(lambda w, t: reduction(t, w), weights, np.ones((1, 5)))
     terms = np.array([[1.0, np.nan, np.inf, -np.inf, 1]])
     value, gradient = value_and_gradient(lambda w, t: reduction(t, w), weights, terms)

@@ -47,10 +47,8 @@ LOSSES = {
     "triplet_swap": partial(losses.TripletLoss, 0.3, swap=True),
 }
 IN_LOSSES = {
-    "angular_33": MINERS["angular_33"],
     "batch_hard": MINERS["batch_hard"],
     "pair_margin": partial(losses.PairMarginMiner, 0.7, 1.3),
-    "triplet_margin": partial(losses.TripletMarginMiner, 0.17),
     "triplet_margin_semi_hard": partial(losses.TripletMarginMiner, 0.4, "semi_hard"),
 }
 DRAWS = 300

@@ -179,14 +179,6 @@ def test_half_precision(name, dtype, largest):
     assert np.abs(gradient - exact_gradient).max() < 0.02 * np.abs(exact_gradient).max()
 
 
-def test_soft_neighbors_have_squared_distances_unless_told():
-    values = [
-        float(losses.SoftNearestNeighborLoss(distance=distance)(PAIRS, RANDOM))
-        for distance in (None, "squared_euclidean", "euclidean")
-    ]
-    assert values[0] == values[1] != values[2]
-
-
 @pytest.mark.parametrize("make", OVER_PAIRS.values())
 def test_a_reduction_is_of_all_pairs_together_with_a_mean_over_pairs(make):
     costs = np.asarray(make(reduction="none")(PAIRS, RANDOM))

@@ -14,15 +14,6 @@ def cross_entropy(labels, logits):
     return -np.mean(log_softmax(logits, axis=1)[np.arange(len(labels)), labels])
 
 
-def proxy_nca(labels, cosines, temperature):
-    square_distances = 2 - 2 * cosines
-    return cross_entropy(labels, -square_distances / temperature)
-
-
-def normalized_softmax(labels, cosines, temperature):
-    return cross_entropy(labels, cosines / temperature)
-
-
 def soft_triple(labels, cosines, centers_per_class, scale, gamma, margin):
     logits = np.empty((len(labels), cosines.shape[1] // centers_per_class))
     for i, label in np.ndindex(*logits.shape):
@@ -44,14 +35,8 @@ def arc_face(labels, cosines, margin_degrees, scale):
     return cross_entropy(labels, logits)
 
 
-def cos_face(labels, cosines, margin, scale):
-    own = labels[:, None] == np.arange(cosines.shape[1])
-    return cross_entropy(labels, scale * (cosines - margin * own))
-
-
-DEFINITIONS = [  # that of ProxyAnchorLoss is in tests/papers/test_multihead.py
-    (losses.ProxyNCALoss, proxy_nca, {"temperature": 0.3}),
-    (losses.NormalizedSoftmaxLoss, normalized_softmax, {"temperature": 0.2}),
+# ProxyAnchorLoss is in tests/papers/test_multihead.py, a plain cross-entropy in test_virtual_class.
+DEFINITIONS = [
     *(
         (
             losses.SoftTripleLoss,
@@ -63,7 +48,6 @@ DEFINITIONS = [  # that of ProxyAnchorLoss is in tests/papers/test_multihead.py
     (losses.ArcFaceLoss, arc_face, {"margin_degrees": 28.6, "scale": 5.0}),
     # Half of all angles lead beyond 180 degrees.
     (losses.ArcFaceLoss, arc_face, {"margin_degrees": 90.0, "scale": 5.0}),
-    (losses.CosFaceLoss, cos_face, {"margin": 0.35, "scale": 6.0}),
 ]
 
 
@@ -115,23 +99,19 @@ def test_soft_triple_adds_the_distances_between_the_centres_of_a_class(centers_p
     assert values[1] - values[0] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "factor"),
-    [({}, 0.03), ({"proxy_weight": 0.0}, 0.0), ({"proxy_weight": 0.4}, 0.4)],
-)
-def test_the_hybrid_is_multi_similarity_plus_weighted_proxy_anchor(arguments, factor):
+def test_the_hybrid_is_multi_similarity_plus_weighted_proxy_anchor():
     rng = np.random.default_rng(0)
     labels, embeddings, proxies = rng.integers(0, 4, 9), *rng.normal(size=(2, 9, 3))
-    arguments |= {"alpha": 3.0, "beta": 20.0, "base": 0.4, "margin": 0.2, "proxy_alpha": 16.0}
+    arguments = {"alpha": 3.0, "beta": 20.0, "base": 0.4, "margin": 0.2, "proxy_alpha": 16.0}
     hybrid, anchor = (
         float(with_weights(loss, proxies[:4])(labels, embeddings))
         for loss in (
-            losses.HybridLoss(4, **arguments, dtype="float64"),
+            losses.HybridLoss(4, **arguments, proxy_weight=0.4, dtype="float64"),
             losses.ProxyAnchorLoss(4, 0.2, 16.0, dtype="float64"),
         )
     )
     pairs = float(losses.MultiSimilarityLoss(3.0, 20.0, 0.4)(labels, embeddings))
-    assert hybrid == pytest.approx(pairs + factor * anchor, rel=1e-9)
+    assert hybrid == pytest.approx(pairs + 0.4 * anchor, rel=1e-9)
 
 
 LABELS = np.array([0, 0, 1, 2, 2, 1])

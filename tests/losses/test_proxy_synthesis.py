@@ -84,7 +84,7 @@ def test_seed_decides_the_mixtures():
     assert len(set(sequences[0]) | set(sequences[2])) == 8
 
 
-@pytest.mark.parametrize(("alpha", "jit_compile"), [(0.1, True), (0.4, False), (5.0, True)])
+@pytest.mark.parametrize(("alpha", "jit_compile"), [(0.4, False), (5.0, True)])
 def test_rates_have_a_beta_distribution(alpha, jit_compile):
     generator = keras.random.SeedGenerator(0)
     draw = compiled(lambda: _symmetric_beta(alpha, generator), jit_compile, [generator.state])

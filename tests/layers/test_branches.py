@@ -1,12 +1,10 @@
 import keras
 import numpy as np
 import pytest
-from gradients import EAGERLY
 from local_maps import features_like
 
 from gsp_tf.layers import CodedResidualBranches, CodedResidualTransform, DenseBranches
-from gsp_tf.losses import MultiSimilarityLoss, prototype_diversity, similarity_consistency
-from gsp_tf.training import MetricLearner
+from gsp_tf.losses import prototype_diversity, similarity_consistency
 
 DIVERSITY, CONSISTENCY = 0.3, 0.7
 
@@ -20,22 +18,6 @@ def branches(num_prototypes=(3, 5), **arguments):
         consistency_weight=CONSISTENCY,
         **arguments,
     )
-
-
-def embedder(**arguments):
-    images = keras.Input((None, None, 1))
-    x = keras.layers.Conv2D(8, 3, activation="relu")(images)
-    return keras.Model(images, branches(**arguments)(x))
-
-
-def data():
-    """Noisy images of four classes: bars of four directions."""
-    bar = np.zeros((9, 9, 1), "float32")
-    bar[4] = 1
-    diagonal = np.eye(9, dtype="float32")[..., None]
-    patterns = np.stack([bar, bar.transpose(1, 0, 2), diagonal, diagonal[::-1]])
-    labels = np.arange(24) % 4
-    return patterns[labels] + 0.3 * features_like((24, 9, 9, 1)), labels
 
 
 def test_gives_what_the_two_transforms_give():
@@ -91,23 +73,6 @@ def test_adds_the_losses_in_training_alone(share_weights):
     assert float(sum(layer.losses)) == pytest.approx(expected, rel=1e-5)
     layer(features)
     assert layer.losses == []
-
-
-def test_total_loss_in_keras_and_in_a_metric_learner():
-    model = embedder()
-    images, labels = data()
-    first, second = model(images, training=True)
-    added = float(sum(model.losses))
-    metric = [float(MultiSimilarityLoss()(labels, e)) for e in (first, second)]
-    assert added > 0
-    losses = {"first": MultiSimilarityLoss(), "second": MultiSimilarityLoss()}
-    model.compile(keras.optimizers.SGD(0.0), loss=[*losses.values()], run_eagerly=EAGERLY)
-    plain = model.fit(images, (labels, labels), batch_size=24, verbose=0).history["loss"][0]
-    assert plain == pytest.approx(sum(metric) + added, rel=1e-4)
-    learner = MetricLearner(model, losses, loss_weights={"first": 0.9, "second": 0.1})
-    learner.compile(keras.optimizers.SGD(0.0), run_eagerly=EAGERLY)
-    total = learner.fit(images, labels, batch_size=24, verbose=0).history["loss"][0]
-    assert total == pytest.approx(0.9 * metric[0] + 0.1 * metric[1] + added, rel=1e-4)
 
 
 @pytest.mark.parametrize("data_format", ["channels_first", "channels_last"])

@@ -3,7 +3,6 @@ import pytest
 from local_maps import features_like, randomized
 
 from gsp_tf.layers import CodedResidualTransform
-from gsp_tf.losses import prototype_diversity
 
 
 @pytest.mark.parametrize("size", [(5, 3), (1, 1)])
@@ -55,17 +54,3 @@ def test_kernels_start_at_the_scale_of_their_inputs(shared_network):
     layer.build((None, None, 40))
     assert np.std(layer.hidden_kernel) == pytest.approx(np.sqrt(2 / 40), rel=0.06)
     assert np.std(layer.output_kernel) == pytest.approx(np.sqrt(1 / 50), rel=0.06)
-
-
-def test_diversity_is_added_in_training_alone():
-    layer = CodedResidualTransform(4, 3, 2, diversity_weight=0.3)
-    features = features_like((2, 3, 3, 5))
-    layer(features, training=True)
-    (loss,) = layer.losses
-    expected = 0.3 * float(prototype_diversity(layer.prototypes))
-    assert float(loss) == pytest.approx(expected, rel=1e-6) and expected > 0
-    layer(features)
-    assert layer.losses == []
-    unweighted = CodedResidualTransform(4, 3, 2, diversity_weight=0.0)
-    unweighted(features, training=True)
-    assert unweighted.losses == []

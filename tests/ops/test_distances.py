@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from printed import assert_as_printed
 from scipy.spatial.distance import cdist
 
-from gsp_tf.losses import ContrastiveLoss, CrossBatchMemory
-from gsp_tf.ops import distances as distances_module
 from gsp_tf.ops import pairwise_distances
 
 
@@ -95,34 +93,6 @@ def test_unknown_sizes():
     signature = [tf.TensorSpec((None, 64), "float32")]
     found = tf.function(pairwise_distances, input_signature=signature)(x)
     np.testing.assert_array_equal(found, pairwise_distances(x))
-
-
-def test_only_near_pairs_that_count_are_computed_twice(monkeypatch):
-    expanded, calls = distances_module._expanded, []
-
-    def spoiled(x, y):
-        """What the second computation makes, which is in float64, is NaN."""
-        calls.append(keras.backend.standardize_dtype(x.dtype))
-        square_distances, square_norms = expanded(x, y)
-        return square_distances * (1.0 if calls[-1] == "float32" else np.nan), square_norms
-
-    def is_computed_twice(value):
-        return bool(np.isnan(value).any())
-
-    monkeypatch.setattr(distances_module, "_expanded", spoiled)
-    x = np.eye(4, dtype="float32")
-    assert not is_computed_twice(pairwise_distances(x))
-    memory = CrossBatchMemory(ContrastiveLoss(), 8)
-    assert not is_computed_twice(memory(np.arange(4) // 2, x))
-    near = x.copy()
-    near[1] = near[0] + [0.0, 1e-4, 0.0, 0.0]
-    assert is_computed_twice(ContrastiveLoss(normalize=False)(np.arange(4), near))
-    far = np.ones((4, 4), bool)
-    far[0, 1] = far[1, 0] = False
-    assert not is_computed_twice(pairwise_distances(near, near, where=far & ~np.eye(4, dtype=bool)))
-    calls.clear()
-    pairwise_distances(near.astype("float64"))
-    assert calls == ["float64"]
 
 
 @pytest.mark.parametrize("squared", [False, True])

@@ -1,10 +1,8 @@
-import keras
 import numpy as np
 import pytest
 from gradients import compiled, differentiated
 from sklearn.linear_model import Ridge
 
-from gsp_tf._numerics import solve_positive_definite
 from gsp_tf.ops import ridge_regression
 
 
@@ -46,27 +44,3 @@ def test_nan_in_nan_out(jit_compile):
     x[1, 0, 0] = np.nan
     weights = compiled(lambda x: ridge_regression(x, y, 0.05), jit_compile)(x)
     assert np.isfinite(weights[0]).all() and np.isnan(weights[1]).all()
-
-
-FACTOR = random(2, 4, 4)
-MATRIX = FACTOR @ FACTOR.swapaxes(1, 2) + np.eye(4)
-RIGHT = random(2, 4, 3, seed=1)
-
-
-def test_solutions_are_those_of_numpy_with_the_gradients_of_the_inverse():
-    upstream = random(*RIGHT.shape, seed=2)
-    found, gradients = differentiated(solve_positive_definite, MATRIX, RIGHT, upstream=upstream)
-    np.testing.assert_allclose(found, np.linalg.solve(MATRIX, RIGHT), rtol=1e-10)
-    _, expected = differentiated(
-        lambda a, b: keras.ops.inv(a) @ b, MATRIX, RIGHT, upstream=upstream
-    )
-    for gradient, wanted in zip(gradients, expected, strict=True):
-        np.testing.assert_allclose(gradient, wanted, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_matrix_that_is_not_finite_spoils_its_own_solution_alone(bad):
-    matrix = MATRIX.copy()
-    matrix[0, 1, 1] = bad
-    solution = np.asarray(solve_positive_definite(matrix, RIGHT))
-    assert np.isnan(solution[0]).all() and np.isfinite(solution[1]).all()

@@ -6,22 +6,11 @@ from gsp_tf._numerics import scaled_back
 from gsp_tf.ops import l2_normalize, lipschitz_normalize
 
 POINTS, UP = np.random.default_rng(0).normal(size=(2, 5, 4)).astype("float32")
-BOTH = pytest.mark.parametrize("normalize", [l2_normalize, lipschitz_normalize])
-
-
-@BOTH
-@pytest.mark.parametrize("scale", [0.0, 1e-18, 1e-3, 1.0, 1e12, 1e18])
-def test_finite_at_every_scale(normalize, scale):
-    normalized, (gradient,) = differentiated(normalize, POINTS * np.float32(scale), upstream=UP)
-    assert np.isfinite(normalized).all() and np.isfinite(gradient).all()
-    norms = np.linalg.norm(normalized, axis=1)
-    assert (norms <= 1 + 1e-6).all()
-    if normalize is l2_normalize and scale > 1e-15:
-        np.testing.assert_allclose(norms, 1, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("scale", "jit_compile"), [(1e-14, None), (1e18, None), (1e30, None), (1e-14, True)]
+    ("scale", "jit_compile"),
+    [(1e-14, None), (1.0, None), (1e30, None), (1e-14, True)],
 )
 def test_gradient_of_l2_normalize_at_every_scale(scale, jit_compile):
     norms = np.linalg.norm(POINTS, axis=1, keepdims=True)
@@ -38,7 +27,7 @@ def test_zero_has_no_direction():
     assert (normalized == 0).all() and (gradient == 0).all()
 
 
-@BOTH
+@pytest.mark.parametrize("normalize", [l2_normalize, lipschitz_normalize])
 def test_nan_is_not_hidden(normalize):
     assert np.isnan(normalize(np.array([[np.nan, 1.0]], "float32"))).all()
 
@@ -52,7 +41,7 @@ def test_values_beyond_the_range_are_the_largest_numbers_without_gradient():
 
 
 @pytest.mark.equation("thesis", "§ 3.2.4", "ops.lipschitz_normalize")
-@pytest.mark.parametrize("scale", [1e-30, 1e10, 1e19, 1e30])
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-3, 1e10, 1e19, 1e30])
 def test_vectors_of_any_size_are_pulled_into_the_unit_ball(scale):
     direction = np.array([[0.6, -0.8], [0.28, 0.96]])
     upstream = np.array([[1.0, 2.0], [-1.0, 0.5]])

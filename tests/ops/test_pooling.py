@@ -4,9 +4,7 @@ import pytest
 from gradients import differentiated, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import softmax
 
-from gsp_tf._numerics import masked_softmax
 from gsp_tf.layers.pooling.generalized_mean import generalized_mean
 from gsp_tf.ops import (
     generalized_sum_pooling,
@@ -94,8 +92,8 @@ def test_single_precision_is_as_good_as_that_of_its_steps():
         assert (errors(generalized_sum_pooling, jit_compile) < 2 * stepwise + 1e-7).all()
 
 
-@pytest.mark.parametrize("transport_ratio", [1e-3, 0.3, 1 - 1e-7, 1.0])
-@pytest.mark.parametrize("entropy_smoothing", [1e-4, 5.0, 1e4])
+@pytest.mark.parametrize("transport_ratio", [1e-3, 1 - 1e-7, 1.0])
+@pytest.mark.parametrize("entropy_smoothing", [1e-4, 1e4])
 @pytest.mark.parametrize("scale", [2.0**-70, 1.0, 2.0**62])
 def test_is_finite_everywhere(transport_ratio, entropy_smoothing, scale):
     features, prototypes, upstream = problem(2, 9, 5, 3, 1.0, seed=1)
@@ -160,22 +158,3 @@ def test_equals_the_weighted_mean_of_powers_at_every_scale(p, scale):
     expected = scale * np.einsum("bn,bnc->bc", weights, x**p) ** (1 / p)
     mean = generalized_mean((scale * x).astype("float32"), p, weights.astype("float32"))
     np.testing.assert_allclose(mean, expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e30])
-def test_equals_the_softmax_of_what_is_kept(scale):
-    scores = scale * np.random.default_rng(0).normal(size=(2, 5)).astype("float32")
-    mask = np.array([[1, 0, 1, 1, 0], [1, 1, 1, 1, 1]], bool)
-    shares = np.asarray(masked_softmax(scores, mask))
-    for row, kept, share in zip(scores, mask, shares, strict=True):
-        np.testing.assert_allclose(share[kept], softmax(row[kept]), rtol=1e-6)
-        assert (share[~kept] == 0).all()
-
-
-def test_nothing_kept_is_zero_with_zero_gradient():
-    shares, (gradient,) = differentiated(
-        lambda scores: masked_softmax(scores, np.zeros((2, 2), bool)),
-        np.array([[1.0, np.nan], [-2.0, 3.0]]),
-        upstream=np.array([[1.0, 2.0], [3.0, 4.0]]),
-    )
-    assert (shares == 0).all() and (gradient == 0).all()

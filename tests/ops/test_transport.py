@@ -4,10 +4,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, at_once, differentiated, examples, finite_differences
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
+from gradients import BACKEND, at_once, differentiated, finite_differences
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp, softmax
 
@@ -130,44 +127,6 @@ def test_finite_and_feasible_everywhere(m, n, solver):
             assert (error <= 1e-6 + eps * spread * 2.0**-23).all(), context
 
 
-@settings(max_examples=examples(30))
-@given(
-    cost=hnp.arrays(
-        "float32",
-        hnp.array_shapes(min_dims=2, max_dims=2, max_side=12),
-        elements=st.floats(0, 2, width=32),
-    ),
-    transport_ratio=st.floats(1e-3, 1.0),
-    entropy_smoothing=st.floats(1e-4, 100.0),
-    shift=st.floats(-1, 1, width=32),
-)
-def test_invariances(cost, transport_ratio, entropy_smoothing, shift):
-    def solve(cost):
-        run = at_once(lambda cost: partial_transport(cost, transport_ratio, entropy_smoothing))
-        return [np.asarray(x) for x in run(cost)]
-
-    residual, plan = solve(cost)
-    np.testing.assert_allclose(plan.sum(), transport_ratio, rtol=2e-5)
-    order = np.random.default_rng(0).permutation(cost.shape[1])
-    permuted_residual, permuted_plan = solve(cost[:, order])
-    np.testing.assert_allclose(permuted_residual, residual[order], rtol=1e-3, atol=1e-5)
-    np.testing.assert_allclose(permuted_plan, plan[:, order], rtol=1e-3, atol=1e-5)
-    shifted = solve(cost + shift)[1]
-    np.testing.assert_allclose(shifted, plan, rtol=2e-3, atol=1e-4)
-
-
-def test_all_mass_is_the_average_without_gradient_to_the_residual():
-    cost = np.random.default_rng(3).uniform(0, 2, (2, 4, 9)).astype("float32")
-    residual, plan, gradient = value_and_gradient(
-        *(cost, np.random.default_rng(4).normal(size=(2, 9)), np.zeros_like(cost)),
-        transport_ratio=1.0,
-        entropy_smoothing=5.0,
-    )
-    assert (residual == 0).all()
-    np.testing.assert_allclose(plan.sum(1), 1 / 9, rtol=1e-6)
-    assert (gradient == 0).all()
-
-
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_computed_in_float32(dtype):
     cost = keras.ops.cast(np.random.default_rng(5).uniform(0, 2, (2, 5, 30)), dtype)
@@ -218,10 +177,8 @@ def test_unknown_sizes():
     assert run(np.ones((2, 4, 7), "float32")).shape == (2, 4, 7)
 
 
-@pytest.mark.parametrize("transport_ratio", [0.01, 0.25, 0.9])
-@pytest.mark.parametrize(
-    ("entropy_smoothing", "steps"), [(1.0, 4), (10.0, 4), (50.0, 6), (100.0, 7)]
-)
+@pytest.mark.parametrize("transport_ratio", [0.01, 0.9])
+@pytest.mark.parametrize(("entropy_smoothing", "steps"), [(10.0, 4), (100.0, 7)])
 def test_newton_needs_few_steps_for_a_whole_batch(transport_ratio, entropy_smoothing, steps):
     rng = np.random.default_rng(7)
     cost = rng.uniform(0.5, 1.5, (64, 16, 100)).astype("float32")

@@ -1,9 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from gradients import at_once, compiled, differentiated, examples, gradients
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from gradients import compiled, differentiated, gradients
 from keras import ops
 from local_maps import features_like
 
@@ -61,36 +59,17 @@ def test_equals_average_pooling_at_transport_ratio_1():
     np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-15)
 
 
-@settings(max_examples=examples(12))
-@given(
-    height=st.integers(1, 5),
-    width=st.integers(1, 5),
-    channels=st.integers(1, 9),
-    m=st.integers(1, 6),
-    transport_ratio=st.floats(1e-2, 1.0),
-    entropy_smoothing=st.floats(1e-3, 100.0),
-    scale=st.sampled_from([0.0, 0.1, 1.0, 100.0]),
-    seed=st.integers(0, 100),
-)
-def test_weights_and_attributes_are_distributions(
-    height, width, channels, m, transport_ratio, entropy_smoothing, scale, seed
-):
-    features = features_like((2, height, width, channels), seed, scale)
-    layer = GeneralizedSumPooling(m, transport_ratio, entropy_smoothing, return_attributes=True)
-    layer.build(features.shape)
-
-    def outputs(features):
-        return *layer(features), layer.pooling_weights(features), layer.attribute_maps(features)
-
-    pooled, attributes, weights, maps = map(np.asarray, at_once(outputs)(features))
-    assert weights.shape == (2, height, width)
-    assert maps.shape == (2, height, width, m)
-    n = height * width
-    assert (weights >= 0).all()
+@pytest.mark.parametrize("scale", [0.0, 0.1, 100.0])
+@pytest.mark.parametrize("transport_ratio", [0.01, 0.4, 1.0])
+def test_weights_and_attributes_are_the_sums_of_the_maps(transport_ratio, scale):
+    features = features_like((2, 3, 4, 5), scale=scale)
+    layer = GeneralizedSumPooling(6, transport_ratio, 20.0, return_attributes=True)
+    pooled, attributes = layer(features)
+    weights = np.asarray(layer.pooling_weights(features))
+    maps = np.asarray(layer.attribute_maps(features))
     # No feature can give more than all of its mass, 1/n.
-    assert (weights <= (1 + 1e-5) / (n * transport_ratio)).all()
+    assert (weights >= 0).all() and (weights <= (1 + 1e-5) / (12 * transport_ratio)).all()
     np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-4)
-    np.testing.assert_allclose(np.asarray(attributes).sum(1), 1, rtol=1e-4)
     np.testing.assert_allclose(maps.sum((1, 2)), attributes, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(maps.sum(3), weights, rtol=1e-4, atol=1e-6)
     expected = np.einsum("bhw,bhwc->bc", weights, features)

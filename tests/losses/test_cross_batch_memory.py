@@ -20,9 +20,10 @@ def batches(sizes, columns=3, classes=3, seed=0):
 class Ring:
     """The memory, with NumPy."""
 
-    def __init__(self, loss, capacity, columns=3):
-        self.loss, self.capacity, self.count = loss, capacity, 0
-        self.rows, self.labels = np.zeros((capacity, columns)), np.zeros(capacity, int)
+    def __init__(self, memory):
+        self.loss, self.capacity, self.count = memory.loss, memory.capacity, 0
+        columns = () if memory.num_labels is None else (memory.num_labels,)
+        self.rows, self.labels = np.zeros((self.capacity, 3)), np.zeros((self.capacity, *columns))
 
     def write(self, labels, embeddings):
         if self.loss.normalize:
@@ -44,7 +45,7 @@ class Ring:
 
 
 def assert_equals_a_ring(loss, steps, ring=None):
-    ring = Ring(loss.loss, loss.capacity) if ring is None else ring
+    ring = Ring(loss) if ring is None else ring
     loss.built or loss.build((None,), (None, 3))
     run = compiled(partial(recorded, loss), True if BACKEND == "jax" else None, loss.variables)
     for step, (labels, embeddings) in enumerate(steps):
@@ -105,7 +106,7 @@ def test_may_start_as_the_authors_program_does(start_at, sizes):
         True,
         dtype="float64",
     )
-    ring = Ring(loss.loss, loss.capacity)
+    ring = Ring(loss)
     for pointer, (labels, embeddings) in enumerate(batches(sizes), start=1):
         ring.write(labels, embeddings)
         is_ready = pointer >= start_at + 3  # three batches of four fill the memory
@@ -116,26 +117,44 @@ def test_may_start_as_the_authors_program_does(start_at, sizes):
     assert losses.CrossBatchMemory.from_config(loss.get_config()).start_full
 
 
-# Losses that look at more than one reference, or at references among themselves, and batches that
-# are larger than the memory.
+def prefixes():
+    return losses.MatryoshkaLoss(losses.CosineContrastiveLoss(0.2), (2, 3), dtype="float64")
+
+
+# Losses that look at more than one reference, or at references among themselves or in parts, and
+# batches that are larger than the memory.
 @pytest.mark.parametrize(
-    ("name", "capacity", "sizes"),
+    ("make", "capacity", "sizes"),
     [
-        *((name, 11, [3, 6, 6]) for name in ("lifted_structure", "n_pairs", "triplet_semi_hard")),
-        *((name, 5, [8, 3, 13, 1]) for name in ("contrastive", "fast_ap")),
+        (PAIR_LOSSES["lifted_structure"], 11, [3, 6, 6]),
+        (PAIR_LOSSES["n_pairs"], 11, [3, 6, 6]),
+        (PAIR_LOSSES["triplet_semi_hard"], 11, [3, 6, 6]),
+        (prefixes, 11, [3, 6, 6]),
+        (PAIR_LOSSES["contrastive"], 5, [8, 3, 13, 1]),
+        (PAIR_LOSSES["fast_ap"], 5, [8, 3, 13, 1]),
     ],
 )
-def test_equals_a_ring_around_losses_of_whole_rows(name, capacity, sizes):
+def test_equals_a_ring_around_losses_of_whole_rows(make, capacity, sizes):
     loss = losses.CrossBatchMemory(
-        PAIR_LOSSES[name](), capacity, warmup_steps=1, batch_weight=0.3, dtype="float64"
+        make(), capacity, warmup_steps=1, batch_weight=0.3, dtype="float64"
     )
     assert_equals_a_ring(loss, batches([max(sizes)] * 3 if BACKEND == "jax" else sizes))
+
+
+@pytest.mark.parametrize("make", [losses.MultiSimilarityLoss, losses.CosineContrastiveLoss])
+def test_equals_a_ring_of_label_vectors(make):
+    loss = losses.CrossBatchMemory(
+        make(relation="jaccard"), 10, batch_weight=1.0, num_labels=5, dtype="float64"
+    )
+    tags = np.random.default_rng(0).random((4, 5, 5)) < 0.4
+    steps = zip(tags.astype("float64"), (x for _, x in batches([5] * 4)), strict=True)
+    assert_equals_a_ring(loss, steps)
 
 
 def test_equals_a_ring_of_many_embeddings():
     loss = losses.CrossBatchMemory(losses.CosineContrastiveLoss(0.2), 10_000, dtype="float64")
     loss.build((None,), (None, 3))
-    ring = Ring(loss.loss, loss.capacity)
+    ring = Ring(loss)
     ring.write(*batches([loss.capacity])[0])
     ring.count = 3 * loss.capacity - 4
     for weight, value in zip(loss.weights, (ring.rows, ring.labels, ring.count), strict=False):

@@ -106,17 +106,6 @@ def test_the_page_has_our_number_and_theirs(oracle, key):
         assert float(once(labels, embeddings)) == pytest.approx(theirs, rel=1e-4)
 
 
-def test_a_single_mined_triplet_costs_something(oracle):
-    angles = np.deg2rad([0.0, 40.0, 70.0])
-    points = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype("float32")
-    loss = losses.ContrastiveLoss(0, 1, miner=losses.TripletMarginMiner(0.2))
-    chord = 2 * np.sin(np.deg2rad([20, 15]))  # of the positive and of the negative pair
-    value = float(loss(np.array([0, 0, 1]), points))
-    assert value == pytest.approx(chord[0] + 1 - chord[1], rel=1e-5)
-    assert oracle("differences")["contrastive_one_triplet"] == 0
-    assert is_told("miners.TripletMarginMiner", value, 0)
-
-
 def test_swapped_triplets_with_references_have_the_distance_of_positive_and_negative(oracle):
     labels, x = batch(oracle)
     loss, references = losses.TripletLoss(0.3, swap=True, reduction="nonzero_mean"), -x

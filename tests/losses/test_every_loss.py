@@ -266,7 +266,10 @@ def wrong_labels(loss):
 def assert_finite_and_shows_nan(run):
     labels = LABELS.astype("float32")
     assert np.isfinite(float(run(labels, EMBEDDINGS)))
-    assert np.isnan(float(run(labels, EMBEDDINGS * np.nan)))
+    for broken in (np.nan, np.inf):
+        embeddings = EMBEDDINGS.copy()
+        embeddings[5, 1] = broken
+        assert np.isnan(float(run(labels, embeddings)))
 
 
 @pytest.mark.tensorflow

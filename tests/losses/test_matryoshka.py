@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 from gradients import value_and_gradients
-from keras import ops
-from local_maps import unit
 from loss_examples import PAIR_LOSSES, with_weights
 
 from gsp_tf.losses import (
     ContrastiveLoss,
-    CosineContrastiveLoss,
     CrossBatchMemory,
     HybridLoss,
     MatryoshkaLoss,
@@ -79,23 +76,6 @@ def test_references_are_cut_too():
     within = MatryoshkaLoss(ProxyPairsLoss(inner, 4, 2, 0.3, dtype="float64"), DIMS)
     values = [float(with_weights(x, columns=6)(LABELS, EMBEDDINGS)) for x in (around, within)]
     assert values[0] == pytest.approx(values[1], rel=1e-9)
-
-
-def test_a_memory_holds_whole_embeddings():
-    loss = CrossBatchMemory(
-        MatryoshkaLoss(CosineContrastiveLoss(0.2), DIMS, dtype="float64"), 20, dtype="float64"
-    )
-    loss(LABELS, EMBEDDINGS)
-    found = float(loss(LABELS, -EMBEDDINGS))
-    memory, labels = unit(np.concatenate([EMBEDDINGS, -EMBEDDINGS])), np.tile(LABELS, 2)
-    expected = 0.0
-    for m in DIMS:
-        alone = CosineContrastiveLoss(0.2)
-        mask = np.arange(16)[None] != 8 + np.arange(8)[:, None]
-        expected += float(
-            alone.pairwise(LABELS, memory[8:, :m], labels, memory[:, :m], mask=ops.array(mask))
-        )
-    assert found == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("dims", [[2, 5], [2, 7]])

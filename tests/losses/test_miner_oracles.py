@@ -12,7 +12,6 @@ from pml_batches import BATCHES, batches_of, same
 from gsp_tf import losses
 
 MINERS = {
-    "angular": losses.AngularMiner,
     "angular_33": partial(losses.AngularMiner, 33.0),
     "batch_easy_hard": losses.BatchEasyHardMiner,
     "batch_easy_hard_all_hard": partial(losses.BatchEasyHardMiner, "all", "hard"),
@@ -24,18 +23,14 @@ MINERS = {
         losses.BatchEasyHardMiner, "hard", "semi_hard", (0.5, 2.2), (1.1, 3.1)
     ),
     "batch_hard": losses.BatchHardMiner,
-    "hdc": losses.HDCMiner,
     "hdc_0.15": partial(losses.HDCMiner, 0.15),
-    "multi_similarity": losses.MultiSimilarityMiner,
     "multi_similarity_0.7": partial(losses.MultiSimilarityMiner, 0.7),
-    "pair_margin": losses.PairMarginMiner,
     "pair_margin_1.7_2.1": partial(losses.PairMarginMiner, 1.7, 2.1),
     "triplet_margin": losses.TripletMarginMiner,
     "triplet_margin_1_hard": partial(losses.TripletMarginMiner, 1.0, "hard"),
     "triplet_margin_1_semi_hard": partial(losses.TripletMarginMiner, 1.0, "semi_hard"),
     "triplet_margin_0.4_easy": partial(losses.TripletMarginMiner, 0.4, "easy"),
     "triplet_margin_-0.3": partial(losses.TripletMarginMiner, -0.3),
-    "uniform_histogram": losses.UniformHistogramMiner,
     "uniform_histogram_4": partial(losses.UniformHistogramMiner, 4, 3.0, 20.0),
 }
 OF_TRIPLETS = [key for key in MINERS if key.startswith(("angular", "triplet"))]
@@ -70,8 +65,6 @@ def test_equals_pytorch_metric_learning(oracle, key):
     case = oracle("miners")
     num_chosen = 0
     for number, (name, labels, embeddings, _) in enumerate(batches_of(case)):
-        if key == "angular" and name == "coincident":
-            continue  # There a coincident pair is 2e-6 apart, and a negative at it sees that.
         *weights, distances = mined(MINERS[key](), labels, embeddings)
         size = len(labels)
         for ours, theirs in zip(weights, case[f"{key}/pairs"][number], strict=True):

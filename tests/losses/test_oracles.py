@@ -9,11 +9,9 @@ from gsp_tf import losses
 
 # The GSP and CCP authors' code, and TensorFlow Addons; neither normalises the embeddings.
 AUTHORS = {
-    "contrastive_c2_0_0.3841": partial(losses.ContrastiveLoss, 0.0, 0.3841),
     "contrastive_c2_0.2652_0.5409": partial(losses.ContrastiveLoss, 0.2652, 0.5409),
     "contrastive_c1_0.5": partial(losses.CosineContrastiveLoss, 0.5),
     "triplet_0.0961": partial(losses.TripletLoss, 0.0961),
-    "multi_similarity_2_40_0.5": partial(losses.MultiSimilarityLoss, 2.0, 40.0, 0.5),
     "multi_similarity_14.35_75.83_0.66": partial(losses.MultiSimilarityLoss, 14.35, 75.83, 0.66),
 }
 ADDONS = {"lifted_struct_1.0": partial(losses.LiftedStructureLoss, 1.0)}
@@ -22,10 +20,8 @@ for theirs, ours in DISTANCES.items():
     ADDONS[f"triplet_semihard_1.0_{theirs}"] = partial(losses.TripletSemiHardLoss, 1.0, ours)
     ADDONS[f"triplet_hard_1.0_{theirs}"] = partial(losses.TripletHardLoss, 1.0, ours)
 PYTORCH_METRIC_LEARNING = {
-    "contrastive_0_0.3841": losses.ContrastiveLoss(0.0, 0.3841),
     "contrastive_0.2652_0.5409": losses.ContrastiveLoss(0.2652, 0.5409),
     "triplet_margin_0.0961": losses.TripletLoss(0.0961),
-    "multi_similarity_2_40_0.5": losses.MultiSimilarityLoss(2.0, 40.0, 0.5),
     "multi_similarity_14.35_75.83_0.66": losses.MultiSimilarityLoss(14.35, 75.83, 0.66),
     "margin_0.2_beta1.2": losses.MarginLoss(0.2, 1.2),
     "n_pairs": losses.NPairsLoss(),

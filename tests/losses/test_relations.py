@@ -1,11 +1,9 @@
 """Losses of label vectors, such as multi-hot tags."""
 
-from functools import partial
-
 import keras
 import numpy as np
 import pytest
-from gradients import BACKEND, EAGERLY, compiled, recorded, value_and_gradients
+from gradients import BACKEND, EAGERLY, value_and_gradients
 from loss_examples import EVERY_PAIR_LOSS
 
 from gsp_tf import losses
@@ -91,37 +89,6 @@ def test_losses_around_a_loss_of_label_vectors(name):
 
 
 @pytest.mark.parametrize(
-    ("make", "batch_weight"),
-    [(losses.MultiSimilarityLoss, 1.0), (losses.CosineContrastiveLoss, 0.0)],
-)
-def test_a_memory_holds_label_vectors(make, batch_weight):
-    """Equal to the loss with the last batches, as many as the memory has room for."""
-    loss = make(relation="jaccard")
-    memory = losses.CrossBatchMemory(
-        loss, 10, batch_weight=batch_weight, num_labels=5, dtype="float64"
-    )
-    memory.build((None, 5), (None, 4))
-    assert memory.memory_labels.shape == (10, 5)
-    run = compiled(partial(recorded, memory), True if BACKEND == "jax" else None, memory.variables)
-    tags = (RNG.random((20, 5)) < 0.4).astype("float64")
-    x = RNG.normal(size=(20, 4))
-    for stop in range(5, 21, 5):  # the last two overwrite the first two
-        now, before = slice(stop - 5, stop), slice(max(0, stop - 10), stop - 5)
-        rows = np.r_[now, before]
-
-        def expected_of(labels, embeddings, before=before, rows=rows):
-            constant = np.concatenate([x[rows[:5]], x[before]])
-            total = loss.pairwise(labels, embeddings, tags[rows], constant, exclude_self=True)
-            return total + batch_weight * loss(labels, embeddings)
-
-        value, gradient = run(*map(keras.ops.convert_to_tensor, (tags[now], x[now])))
-        expected = value_and_gradients(expected_of, tags[now], x[now])
-        assert_equal_outcomes(
-            (float(value), np.asarray(keras.ops.convert_to_numpy(gradient))), expected
-        )
-
-
-@pytest.mark.parametrize(
     ("loss", "labels", "message"),
     [
         ({"relation": "any"}, CLASSES, r"takes label vectors \(B, C\).*labels of shape \(10,\)"),
@@ -137,10 +104,7 @@ def test_refuses_labels_that_do_not_fit(loss, labels, message):
         losses.ContrastiveLoss(**loss)(labels, X)
 
 
-def test_other_losses_say_that_they_take_classes():
-    for loss in (losses.ProxyAnchorLoss(4), losses.ClassMarginLoss(4)):
-        with pytest.raises(ValueError, match=r"takes integer labels \(B,\).*shape \(10, 4\)"):
-            loss(ONE_HOT, X)
+def test_a_memory_refuses_label_vectors_of_other_columns():
     memory = losses.CrossBatchMemory(losses.ContrastiveLoss(relation="any"), 20, num_labels=3)
     with pytest.raises(ValueError, match=r"labels of 3 columns, received labels of shape \(10, 5"):
         memory(TAGS, X)

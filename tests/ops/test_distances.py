@@ -85,16 +85,6 @@ def test_near_pairs_are_exact_in_float32(columns, jit_compile):
     np.testing.assert_allclose(gradient, both.sum(1), atol=1e-3)
 
 
-@pytest.mark.tensorflow
-def test_unknown_sizes():
-    import tensorflow as tf
-
-    x, _ = near_pairs(64)
-    signature = [tf.TensorSpec((None, 64), "float32")]
-    found = tf.function(pairwise_distances, input_signature=signature)(x)
-    np.testing.assert_array_equal(found, pairwise_distances(x))
-
-
 @pytest.mark.parametrize("squared", [False, True])
 def test_nan_is_not_hidden(squared):
     x = np.array([[0.0, np.nan], [1.0, 0.0]], "float32")

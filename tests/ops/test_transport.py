@@ -139,44 +139,6 @@ def test_half_precision_is_computed_in_float32(dtype):
     np.testing.assert_array_equal(plan, expected)
 
 
-def test_mask_is_the_same_as_leaving_features_out():
-    rng = np.random.default_rng(6)
-    cost = rng.uniform(0, 2, (1, 4, 10)).astype("float32")
-    mask = np.array([[True, False, True, True, False, True, True, False, True, True]])
-    kept, upstream = mask[0], (rng.normal(size=(1, 10)), rng.normal(size=(1, 4, 10)))
-    arguments = {"transport_ratio": 0.4, "entropy_smoothing": 8.0}
-    expected = value_and_gradient(cost[..., kept], *(up[..., kept] for up in upstream), **arguments)
-    cost[..., 1], cost[..., 4] = np.inf, np.nan  # the costs of what is absent
-    for jit_compile in (None, True):
-        found = value_and_gradient(cost, *upstream, jit_compile, mask=mask, **arguments)
-        for value, wanted in zip(found, expected, strict=True):
-            np.testing.assert_allclose(value[..., kept], wanted, rtol=1e-4, atol=1e-7)
-            assert (value[..., ~kept] == 0).all()
-
-
-@pytest.mark.parametrize("transport_ratio", [0.3, 1.0])
-def test_a_row_without_features_is_zero(transport_ratio):
-    cost = np.ones((2, 3, 5), "float32")
-    mask = np.array([[True] * 5, [False] * 5])
-    residual, plan, gradient = value_and_gradient(
-        *(cost, np.ones((2, 5)), np.ones((2, 3, 5))),
-        transport_ratio=transport_ratio,
-        entropy_smoothing=5.0,
-        mask=mask,
-    )
-    assert (residual[1] == 0).all() and (plan[1] == 0).all() and (gradient[1] == 0).all()
-    assert np.isfinite(plan).all() and plan[0].sum() == pytest.approx(transport_ratio)
-
-
-@pytest.mark.tensorflow
-def test_unknown_sizes():
-    import tensorflow as tf
-
-    spec = tf.TensorSpec((None, 4, None), "float32")
-    run = tf.function(lambda c: partial_transport(c, 0.3, 5.0)[1], input_signature=[spec])
-    assert run(np.ones((2, 4, 7), "float32")).shape == (2, 4, 7)
-
-
 @pytest.mark.parametrize("transport_ratio", [0.01, 0.9])
 @pytest.mark.parametrize(("entropy_smoothing", "steps"), [(10.0, 4), (100.0, 7)])
 def test_newton_needs_few_steps_for_a_whole_batch(transport_ratio, entropy_smoothing, steps):

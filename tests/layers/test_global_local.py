@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 from local_maps import features_like
@@ -97,17 +96,6 @@ def test_channels_first(maps, heads):
     first(transposed)
     first.set_weights(last.get_weights())
     np.testing.assert_allclose(first(transposed), last(maps), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("policy", ["mixed_float16", "float64"])
-def test_dtype_policies(maps, policy):
-    reference = with_attention(GlobalLocalEmbedding(dim=10, key_dim=3), maps)
-    layer = GlobalLocalEmbedding(dim=10, key_dim=3, dtype=policy)
-    layer(maps)
-    layer.set_weights(reference.get_weights())
-    output = layer(maps)
-    assert keras.backend.standardize_dtype(output.dtype) == layer.compute_dtype
-    np.testing.assert_allclose(output, reference(maps), rtol=2e-2, atol=2e-2)
 
 
 @pytest.mark.parametrize(("heads", "features"), [("local", 0), ("global", 1)])

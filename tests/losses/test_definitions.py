@@ -252,31 +252,27 @@ class GivenWeights(Miner):
         return pairs.positives * self.weights[0], pairs.negatives * self.weights[1]
 
 
-def random_case(kind, num_anchors, num_references, classes, normalize, seed):
-    """Anchors and references, and the weights of their pairs, which are the labels' by default."""
+def random_case(kind, num_anchors, num_others, classes, normalize, seed):
+    """A batch; or its samples and others as references, with a mask and weights of the pairs."""
     rng = np.random.default_rng(seed)
-    if kind == "exclude_self":
-        num_references = max(num_anchors, num_references)
     labels, x = rng.integers(0, classes, num_anchors), rng.normal(size=(num_anchors, 3))
-    reference_labels = rng.integers(0, classes, num_references)
-    y = rng.normal(size=(num_references, 3))
-    exclude_self = kind in ("batch", "exclude_self")
-    if kind == "batch":
-        reference_labels, y = labels, x
-    elif exclude_self:
-        reference_labels[:num_anchors], y[:num_anchors] = labels, x
+    reference_labels, y = labels, x
+    if kind == "references":
+        reference_labels = np.concatenate([labels, rng.integers(0, classes, num_others)])
+        y = np.concatenate([x, rng.normal(size=(num_others, 3))])
     shape = len(x), len(y)
-    mask = rng.random(shape) < (0.6 if kind == "mask" else 1)
-    others = ~np.eye(*shape, dtype=bool) if exclude_self else True
+    mask, weights = np.ones(shape, bool), [np.ones(shape)] * 2
+    if kind == "references":
+        mask, weights = (
+            rng.random(shape) < 0.8,
+            [rng.choice([0, 0.5, 1, 3], shape) for _ in range(2)],
+        )
     same = labels[:, None] == reference_labels[None, :]
-    weights = [np.ones(shape)] * 2
-    if kind == "weights":
-        weights = [rng.choice([0, 0.5, 1, 3], shape) for _ in weights]
     return SimpleNamespace(
-        kind=kind, labels=labels, reference_labels=reference_labels, exclude_self=exclude_self,
+        kind=kind, labels=labels, reference_labels=reference_labels,
         mask=mask, miner=GivenWeights(*weights), normalize=normalize,
-        positives=weights[0] * (same & others & mask), negatives=weights[1] * (~same & mask),
-        **geometry(x, y, normalize),
+        positives=weights[0] * (same & ~np.eye(*shape, dtype=bool) & mask),
+        negatives=weights[1] * (~same & mask), **geometry(x, y, normalize),
     )  # fmt: skip
 
 
@@ -292,8 +288,7 @@ def loss_of(make, case, x, y):
     if case.kind == "batch":
         return loss(case.labels, x)
     labels, others = (case.labels, x), (case.reference_labels, y)
-    mask = case.mask if case.kind == "mask" else None
-    return loss.pairwise(*labels, *others, exclude_self=case.exclude_self, mask=mask)
+    return loss.pairwise(*labels, *others, exclude_self=True, mask=case.mask)
 
 
 # Compared with the programs of others in test_field_oracles and test_program_oracles.
@@ -312,12 +307,12 @@ def test_every_pair_loss_has_a_definition():
 
 # JAX compiles every operation for every shape; there all cases share theirs.
 SIZES = st.just((7, 9)) if BACKEND == "jax" else st.tuples(st.integers(1, 7), st.integers(1, 9))
-KINDS = ["batch", "references", "exclude_self", "mask", "weights"]
+KINDS = ["batch", "references"]
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=3)
+@settings(max_examples=5)
 @given(
     sizes=SIZES,
     classes=st.integers(1, 4),
@@ -331,7 +326,7 @@ def test_equals_the_definition(name, kind, sizes, classes, normalize, seed):
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
-@pytest.mark.parametrize("kind", ["batch", "weights"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_gradient_equals_differences_of_the_definition(name, kind):
     case = random_case(kind, 7, 9, 3, True, seed=5)
     rng = np.random.default_rng(0)
@@ -464,8 +459,6 @@ def test_vicreg_of_directions_asks_for_their_even_spread():
     axes = np.concatenate([np.eye(4), -np.eye(4)]).astype("float32")
     of_directions = VICRegLoss(normalize=True)
     assert float(of_directions.views(axes, 3 * axes)) == pytest.approx(0, abs=1e-5)
-    deviation = np.sqrt(2 / 7 + 1e-4)  # of 8 points, with 7 in the denominator
-    assert float(VICRegLoss().views(axes, axes)) == pytest.approx(25 * (1 - deviation), rel=1e-5)
     narrow = axes + [5, 0, 0, 0]
     length = 2 * narrow / np.linalg.norm(narrow, axis=1, keepdims=True)
     value = float(of_directions.views(narrow, -narrow))

@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
+from gradients import BACKEND, EAGERLY
 
 from gsp_tf import losses
 
@@ -34,6 +36,27 @@ def test_large_labels_are_told_apart(labels):
     large = loss.pairwise(labels, VECTORS, labels, VECTORS, exclude_self=True)
     expected = loss.pairwise(PAIRS, VECTORS, PAIRS, VECTORS, exclude_self=True)
     assert float(large) == float(expected)
+
+
+@pytest.mark.parametrize(("jit_compile", "column"), [(False, True), (True, False)])
+def test_labels_keep_their_digits_in_a_keras_model(jit_compile, column):
+    # Neighbours that float32 cannot tell apart: it would take them for one class.
+    labels = 2**24 + PAIRS
+    assert len(set(labels.astype("float32"))) < 4
+    model, loss = (
+        keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)]),
+        losses.ContrastiveLoss(),
+    )
+    # PyTorch would trace the model with its own compiler.
+    jit_compile = jit_compile and BACKEND != "torch"
+    eagerly = EAGERLY and not jit_compile
+    model.compile("sgd", loss=loss, jit_compile=jit_compile, run_eagerly=eagerly)
+    given = labels[:, None] if column else labels
+    expected = float(loss(labels, model(VECTORS)))
+    assert model.evaluate(VECTORS, given, verbose=0) == pytest.approx(expected, rel=1e-5)
+    if not jit_compile:
+        history = model.fit(VECTORS, given, verbose=0).history["loss"]
+        assert history[0] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(("labels", "message"), MERGED)

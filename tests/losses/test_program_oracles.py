@@ -277,7 +277,6 @@ def test_sim_siam_is_that_of_tensorflow_similarity(oracle):
         lengths = np.linalg.norm(target, axis=1) * np.linalg.norm(prediction, axis=1)
         return -0.5 * np.mean(cosines / lengths)
 
-    assert half(*views) == pytest.approx(case["sim_siam/value"], rel=1e-5)
     loss = losses.SimSiamLoss(16, dtype="float64")
     value = float(loss.views(*views))
     first, second = (np.asarray(loss.predictor(view, training=True)) for view in views)

@@ -132,24 +132,6 @@ def test_a_feature_at_a_prototype_is_not_pushed():
         assert abs(cross) < 1e-7 and np.abs(gradient[0, 0]).max() > 1e-5
 
 
-@pytest.mark.tensorflow
-def test_unknown_sizes():
-    import tensorflow as tf
-
-    spec = tf.TensorSpec((None, None, 4), "float32")
-    prototypes = np.ones((3, 4), "float32")
-
-    @tf.function(input_signature=[spec], autograph=False)
-    def run(features):
-        outputs = generalized_sum_pooling(features, prototypes, 0.3, 5.0)
-        assert [tuple(x.shape) for x in outputs] == [(None, 4), (None, 3), (None, None)]
-        return *outputs, tf.gradients(outputs, features)[0]
-
-    shapes = [(2, 4), (2, 3), (2, 7), (2, 7, 4)]
-    assert [x.shape for x in run(np.ones((2, 7, 4), "float32"))] == shapes
-    assert run(np.ones((0, 7, 4), "float32"))[0].shape == (0, 4)
-
-
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e15])
 @pytest.mark.parametrize("p", [0.5, 1.0, 3.0, 50.0])
 def test_equals_the_weighted_mean_of_powers_at_every_scale(p, scale):

@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 from gradients import compiled, differentiated
@@ -69,15 +68,3 @@ def test_consistency_equals_the_equation(rows, reduction, jit_compile):
 
     code = compiled(lambda a, b: similarity_consistency(a, b, reduction), jit_compile)
     assert_as_printed(code, printed, *pair_of_embeddings(rows))
-
-
-@pytest.mark.parametrize("dtypes", [("float16", "float32"), ("bfloat16", "bfloat16")])
-@pytest.mark.parametrize("length", [0.0, 1e-3, 6e4])
-def test_consistency_is_finite_in_half_precision(dtypes, length):
-    points = [
-        keras.ops.cast(np.sign(x) * length, dtype)
-        for x, dtype in zip(pair_of_embeddings(), dtypes, strict=True)
-    ]
-    value, gradients = differentiated(similarity_consistency, *points)
-    assert value.dtype == "float32" and np.isfinite(value)
-    assert all(np.isfinite(gradient.astype("float32")).all() for gradient in gradients)

@@ -92,16 +92,10 @@ def test_dtype_policies(name):
 
 # XLA rewrites arithmetic. These hold every kind of computation: loops, linear systems, sorting,
 # attention, groups, residuals. Those that are in neither list add nothing to the others' graphs.
-ALWAYS_IN_XLA = ["attentive_grouping", "cbam", "coded_residual", "generalized_max"]
-ALWAYS_IN_XLA += [
-    "generalized_max_cg",
-    "gsop",
-    "gsp_mean",
-    "optimal_transport",
-    "smk",
-    "solar",
-    "weldon",
-]
+ALWAYS_IN_XLA = [
+    "attentive_grouping", "cbam", "coded_residual", "generalized_max", "generalized_max_cg", "gsop",
+    "gsp_mean", "optimal_transport", "smk", "solar", "weldon",
+]  # fmt: skip
 MORE_IN_XLA = ["channel_grouping", "crow", "delf", "gate_grouping", "net_vlad"]
 
 

@@ -256,17 +256,13 @@ def random_case(kind, num_anchors, num_others, classes, normalize, seed):
     """A batch; or its samples and others as references, with a mask and weights of the pairs."""
     rng = np.random.default_rng(seed)
     labels, x = rng.integers(0, classes, num_anchors), rng.normal(size=(num_anchors, 3))
-    reference_labels, y = labels, x
+    reference_labels, y, shape = labels, x, (num_anchors, num_anchors)
+    mask, weights = np.ones(shape, bool), np.ones((2, *shape))
     if kind == "references":
         reference_labels = np.concatenate([labels, rng.integers(0, classes, num_others)])
         y = np.concatenate([x, rng.normal(size=(num_others, 3))])
-    shape = len(x), len(y)
-    mask, weights = np.ones(shape, bool), [np.ones(shape)] * 2
-    if kind == "references":
-        mask, weights = (
-            rng.random(shape) < 0.8,
-            [rng.choice([0, 0.5, 1, 3], shape) for _ in range(2)],
-        )
+        shape = len(x), len(y)
+        mask, weights = rng.random(shape) < 0.8, rng.choice([0, 0.5, 1, 3], (2, *shape))
     same = labels[:, None] == reference_labels[None, :]
     return SimpleNamespace(
         kind=kind, labels=labels, reference_labels=reference_labels,

@@ -141,15 +141,6 @@ def test_a_plain_model_draws_others_in_every_step_or_is_refused(make):
     assert different(learner) > 1
 
 
-def test_weights_are_named_in_a_loaded_model_too(tmp_path):
-    model = plain_model(loss := MAKERS["ProxyAnchorLoss"]())
-    model.compile("sgd", loss={model.output_names[0]: loss})
-    model.save(tmp_path / "model.keras")
-    model = keras.models.load_model(tmp_path / "model.keras")
-    with pytest.raises(ValueError, match=r"ProxyAnchorLoss has weights .*\(proxies\).*MetricLear"):
-        model.fit(EMBEDDINGS, LABELS, verbose=0)
-
-
 OF_UNIT_VECTORS = (losses.FastAPLoss, losses.HistogramLoss, losses.TupletMarginLoss)
 
 

@@ -43,10 +43,8 @@ def test_labels_keep_their_digits_in_a_keras_model(jit_compile, column):
     # Neighbours that float32 cannot tell apart: it would take them for one class.
     labels = 2**24 + PAIRS
     assert len(set(labels.astype("float32"))) < 4
-    model, loss = (
-        keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)]),
-        losses.ContrastiveLoss(),
-    )
+    loss = losses.ContrastiveLoss()
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)])
     # PyTorch would trace the model with its own compiler.
     jit_compile = jit_compile and BACKEND != "torch"
     eagerly = EAGERLY and not jit_compile

@@ -18,24 +18,6 @@ def batch(rows=10, columns=5, seed=0):
     return rng.integers(0, 4, rows), rng.normal(size=(rows, columns))
 
 
-@pytest.mark.parametrize(
-    "name", [*(name for name in WITH_PROXIES if name not in LENGTHS_COUNT), "memory"]
-)
-def test_length_of_the_vectors_does_not_matter(name):
-    labels, embeddings = batch()
-    loss = with_weights(LAYERS[name](dtype="float64"), columns=5)
-    value, *gradients = value_and_gradients(loss, labels, embeddings)
-    rng = np.random.default_rng(1)
-    lengths = [rng.uniform(0.1, 10.0, (len(g), 1)) for g in gradients]
-    loss = with_weights(LAYERS[name](dtype="float64"), columns=5)
-    for proxies, length in zip(loss.trainable_weights, lengths[1:], strict=True):
-        proxies.assign(length * proxies)
-    moved_value, *moved_gradients = value_and_gradients(loss, labels, lengths[0] * embeddings)
-    assert moved_value == pytest.approx(value, rel=1e-10)
-    for gradient, moved, length in zip(gradients, moved_gradients, lengths, strict=True):
-        np.testing.assert_allclose(length * moved, gradient, rtol=1e-7, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", LENGTHS_COUNT)
 def test_reductions_of_the_losses_of_samples(name):
     labels, embeddings = batch()

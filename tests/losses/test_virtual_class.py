@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from gradients import value_and_gradients
 from loss_examples import with_weights
 from scipy.special import log_softmax
 
@@ -44,13 +43,3 @@ def test_all_centres_of_the_virtual_class_are_the_sample(batch):
     )
     # Three equal centres are as good as one.
     assert float(three(labels, embeddings)) == pytest.approx(float(one(labels, embeddings)))
-
-
-def test_the_virtual_class_has_no_gradient_of_its_own(batch):
-    labels, embeddings, _ = batch
-    loss = VirtualClass(NormalizedSoftmaxLoss(1, dtype="float64"), dtype="float64")
-    # Sample and proxy agree: nothing but the virtual class is left to move them.
-    with_weights(loss, embeddings[:1])
-    value, *gradients = value_and_gradients(loss, 0 * labels[:1], embeddings[:1])
-    assert value == pytest.approx(np.log(2))
-    np.testing.assert_allclose(np.concatenate(gradients), 0.0, atol=1e-12)

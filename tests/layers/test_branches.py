@@ -98,16 +98,4 @@ def test_dense_branches_give_both_products_and_their_consistency_in_training_alo
     layer(features)
     assert layer.losses == []
     assert layer.compute_output_shape((None, 4)) == ((None, 3), (None, 5))
-
-
-def test_dense_branches_are_saved(tmp_path):
-    inputs = keras.Input((4,))
-    layer = DenseBranches((3, 5), 0.2, dtype="mixed_bfloat16", name="branches")
-    model = keras.Model(inputs, layer(inputs))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    features = features_like((6, 4))
-    for value, expected in zip(loaded(features), model(features), strict=True):
-        assert keras.backend.standardize_dtype(value.dtype) == "bfloat16"
-        np.testing.assert_array_equal(value, expected)
     assert DenseBranches.from_config(layer.get_config()).get_config() == layer.get_config()

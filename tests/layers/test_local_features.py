@@ -294,6 +294,7 @@ def test_all_load_in_another_process_and_serve_without_the_library(tmp_path):
         assert outputs[-1].shape == layer.compute_output_shape((None, None, None, 5))
     outputs.append(layers.GlobalLocalEmbedding(4, 3)([local, x]))
     outputs += layers.CodedResidualBranches((3, 5), (4, 6), 7)(x)
+    outputs += layers.DenseBranches((4, 6))(layers.AverageMaxPooling()(x))
     outputs += layers.GeneralizedSumPooling(5, 0.2, 7.0, "fixed_point", True)(x)
     model = keras.Model(images, outputs)
     model.save(tmp_path / "model.keras")

@@ -76,11 +76,3 @@ def test_boundaries_are_reduced_as_the_hinges_are(arguments, terms, boundaries):
     )
     assert losses[0].betas.shape == (boundaries,) == gradient.shape
     assert with_nu - value == pytest.approx(0.3 * 1.2 * terms, rel=1e-6)
-
-
-def test_zero_where_no_pair_violates_its_margin():
-    embeddings = np.array([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]])
-    loss = ClassMarginLoss(2, margin=0.2, beta=1.0, nu=0.5)
-    value, *gradients = value_and_gradients(loss, np.array([0, 0, 1, 1]), embeddings)
-    assert value == 0
-    assert not any(g.any() for g in gradients)

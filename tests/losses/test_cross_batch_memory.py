@@ -71,14 +71,10 @@ def assert_equals_a_ring(loss, steps, ring=None):
 @given(
     make=st.sampled_from(
         [
-            lambda normalize: losses.ContrastiveLoss(0.1, 1.2, normalize=normalize),
-            lambda normalize: losses.CosineContrastiveLoss(0.2, normalize=normalize),
-            lambda normalize: losses.TripletLoss(
-                0.3, normalize=normalize, miner=losses.HardNegativeMiner()
-            ),
-            lambda normalize: losses.MultiSimilarityLoss(
-                normalize=normalize, miner=losses.MultiSimilarityMiner()
-            ),
+            partial(losses.ContrastiveLoss, 0.1, 1.2),
+            partial(losses.CosineContrastiveLoss, 0.2),
+            partial(losses.TripletLoss, 0.3, miner=losses.HardNegativeMiner()),
+            partial(losses.MultiSimilarityLoss, miner=losses.MultiSimilarityMiner()),
         ]
     ),
     normalize=st.booleans(),
@@ -89,23 +85,16 @@ def assert_equals_a_ring(loss, steps, ring=None):
     seed=st.integers(0, 1000),
 )
 def test_equals_a_ring(make, normalize, sizes, spare, warmup_steps, batch_weight, seed):
-    loss = losses.CrossBatchMemory(
-        make(normalize), max(sizes) + spare, warmup_steps, batch_weight, dtype="float64"
-    )
+    inner, capacity = make(normalize=normalize), max(sizes) + spare
+    loss = losses.CrossBatchMemory(inner, capacity, warmup_steps, batch_weight, dtype="float64")
     assert_equals_a_ring(loss, batches(sizes, seed=seed))
 
 
 @pytest.mark.parametrize("start_at", [0, 2])
 @pytest.mark.parametrize("sizes", [[4] * 8, [4, 4, 4, 1, 4, 4, 1, 4]])
 def test_may_start_as_the_authors_program_does(start_at, sizes):
-    loss = losses.CrossBatchMemory(
-        losses.ContrastiveLoss(0.1, 1.2),
-        12,
-        start_at,
-        1.0,
-        True,
-        dtype="float64",
-    )
+    inner = losses.ContrastiveLoss(0.1, 1.2)
+    loss = losses.CrossBatchMemory(inner, 12, start_at, 1.0, True, dtype="float64")
     ring = Ring(loss)
     for pointer, (labels, embeddings) in enumerate(batches(sizes), start=1):
         ring.write(labels, embeddings)

@@ -101,6 +101,5 @@ def test_swapped_triplets_with_references_have_the_distance_of_positive_and_nega
     a, p, n = np.nonzero(same[:, :, None] & ~same[:, None])
     costs = between[a, p] - np.minimum(between[a, n], among[p, n]) + 0.3
     assert value == pytest.approx(costs[costs > 0].mean(), rel=1e-4)
-    theirs = oracle("differences")
-    assert is_told("losses.TripletMarginLoss", value, float(theirs["triplet_swap_references"]))
-    assert np.isnan(theirs["triplet_swap_more_references"])
+    theirs = float(oracle("differences")["triplet_swap_references"])
+    assert is_told("losses.TripletMarginLoss", value, theirs)

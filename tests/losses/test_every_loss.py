@@ -72,7 +72,6 @@ MINERS = [
 
 LABELS = np.arange(8) // 2
 EMBEDDINGS = np.random.default_rng(0).normal(size=(8, 6)).astype("float32")
-of_labels = pytest.mark.parametrize("make", [MAKERS[n] for n in OF_LABELS], ids=OF_LABELS)
 
 
 def plain_model(loss):
@@ -227,9 +226,9 @@ BROKEN = {
 }
 
 
-@of_labels
-def test_refuses_what_it_cannot_use(make):
-    loss = make()
+@pytest.mark.parametrize("name", OF_LABELS)
+def test_refuses_what_it_cannot_use(name):
+    loss = MAKERS[name]()
     for labels, embeddings, message in BROKEN.values():
         with pytest.raises(ValueError, match=message):
             loss(labels, embeddings)
@@ -291,15 +290,6 @@ def test_xla_gives_nan(name):
     assert_finite_and_shows_nan(run)
 
 
-def refusal():
-    """What the graph of a training step raises."""
-    if BACKEND != "tensorflow":
-        return ValueError
-    import tensorflow as tf
-
-    return tf.errors.InvalidArgumentError
-
-
 def test_fit_does_not_train_on_labels_outside_the_classes():
     learner = MetricLearner(plain_model(None), MAKERS["ProxyAnchorLoss"]())
     learner.compile("sgd", jit_compile=not EAGERLY)
@@ -308,7 +298,7 @@ def test_fit_does_not_train_on_labels_outside_the_classes():
         history = learner.fit(EMBEDDINGS, LABELS + 26, verbose=0).history
         assert np.isnan(history["loss"][0])
         return
-    with pytest.raises(refusal(), match=r"0 to 3 \(num_classes=4\)"):
+    with pytest.raises(Exception, match=r"0 to 3 \(num_classes=4\)"):  # each backend has its own
         learner.fit(EMBEDDINGS, LABELS + 26, verbose=0)
     for weight, old in zip(learner.trainable_weights, before, strict=True):
         np.testing.assert_array_equal(weight, old)

@@ -120,20 +120,6 @@ def test_semi_hard_negatives_are_the_nearest_beyond_a_positive(rows, columns, cl
     np.testing.assert_array_equal(positives, pairs.positives)
 
 
-@pytest.mark.parametrize("kind", ["positive", "negative"])
-@pytest.mark.parametrize("limits", [(0.0, 0.5), (0.4, 1.2), (1.5, 9.0)])
-def test_all_pairs_of_a_kind_are_those_of_its_range(kind, limits):
-    pairs = batch(12, 3, 3, 0)
-    strategies = {"positive": "hard", "negative": "hard"} | {kind: "all"}
-    miner = losses.BatchEasyHardMiner(**strategies, **{f"{kind}_range": limits})
-    index = ("positive", "negative").index(kind)
-    weights = mined(miner, pairs)[index]
-    distances, every = np.asarray(pairs.distances), np.asarray((pairs.positives, pairs.negatives))
-    inside = (distances >= limits[0]) & (distances <= limits[1])
-    np.testing.assert_array_equal(weights, every[index] * inside)
-    assert 0 < inside.sum() < inside.size
-
-
 class Shifted(losses.Euclidean):
     """Euclidean distances less a number, as inner products may make them negative."""
 

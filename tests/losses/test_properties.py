@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from gradients import value_and_gradient
-from loss_examples import OVER_PAIRS, PAIR_LOSSES, for_any_size, graph_and_xla
+from loss_examples import PAIR_LOSSES, for_any_size, graph_and_xla
 
 from gsp_tf import losses
 
@@ -136,19 +136,3 @@ def test_any_batch_size(name, mode):
         assert value == pytest.approx(expected, rel=1e-5)
         scale = np.abs(expected_gradient).max()
         np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-4, atol=1e-5 * scale)
-
-
-@pytest.mark.parametrize("make", OVER_PAIRS.values())
-def test_a_reduction_is_of_all_pairs_together_with_a_mean_over_pairs(make):
-    costs = np.asarray(make(reduction="none")(PAIRS, RANDOM))
-    size = len(PAIRS)
-    assert costs.shape == (size, size)
-    for reduction, expected in (
-        ("mean", costs.sum() / (size * (size - 1))),
-        ("nonzero_mean", costs.sum() / np.count_nonzero(costs)),
-        ("sum", costs.sum()),
-    ):
-        value = float(make(reduction=reduction)(PAIRS, RANDOM))
-        assert value == pytest.approx(expected, rel=1e-5)
-    assert float(make(reduction="mean")(PAIRS, RANDOM)) == float(make()(PAIRS, RANDOM))
-    assert float(make()(np.array([0]), RANDOM[:1])) == 0.0

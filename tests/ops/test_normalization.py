@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from gradients import differentiated
 
-from gsp_tf._numerics import scaled_back
 from gsp_tf.ops import l2_normalize, lipschitz_normalize
 
 POINTS, UP = np.random.default_rng(0).normal(size=(2, 5, 4)).astype("float32")
@@ -30,14 +29,6 @@ def test_zero_has_no_direction():
 @pytest.mark.parametrize("normalize", [l2_normalize, lipschitz_normalize])
 def test_nan_is_not_hidden(normalize):
     assert np.isnan(normalize(np.array([[np.nan, 1.0]], "float32"))).all()
-
-
-def test_values_beyond_the_range_are_the_largest_numbers_without_gradient():
-    u = np.array([1e30, -1e30, 1e-10, 0.0], "float32")
-    value, (gradient,) = differentiated(lambda u: scaled_back(u, 1e12, 1e12), u)
-    largest = np.finfo("float32").max
-    np.testing.assert_allclose(value, np.array([largest, -largest, 1e14, 0.0], "float32"))
-    np.testing.assert_allclose(gradient, [0, 0, 1e24, 1e24], rtol=1e-6)
 
 
 @pytest.mark.equation("thesis", "§ 3.2.4", "ops.lipschitz_normalize")

@@ -27,10 +27,7 @@ def reference(cost, transport_ratio, entropy_smoothing):
 
 
 def value_and_gradient(cost, up_residual, up_plan, jit_compile=None, **arguments):
-    upstream = tuple(
-        up.astype("float64" if cost.dtype == "float64" else "float32")
-        for up in (up_residual, up_plan)
-    )
+    upstream = tuple(up.astype(cost.dtype) for up in (up_residual, up_plan))
     outputs, gradients = differentiated(
         lambda cost: partial_transport(cost, **arguments),
         cost,

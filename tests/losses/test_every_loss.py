@@ -85,8 +85,6 @@ def plain_model(loss):
 def test_every_loss_is_found():
     exported = {x.__name__ for x in EXPORTED if inspect.isclass(x) and x.__name__.endswith("Loss")}
     assert exported - {"PairLoss", "ProxyLoss", "SemiSupervisedLoss"} <= MAKERS.keys()
-    assert {"CrossBatchMemory", "ZeroShotLoss", "ProxySynthesis"} <= set(HAVE_WEIGHTS)
-    assert not {"ContrastiveLoss", "MarginLoss", "GroupDiversityLoss"} & set(HAVE_WEIGHTS)
 
 
 @pytest.mark.parametrize("name", [*ARE_LAYERS, "ContrastiveLoss", "GroupDiversityLoss"])

@@ -14,7 +14,8 @@ def cross_entropy(labels, logits):
     return -np.mean(log_softmax(logits, axis=1)[np.arange(len(labels)), labels])
 
 
-def soft_triple(labels, cosines, centers_per_class, scale, gamma, margin):
+def soft_triple(labels, cosines, centers_per_class, scale, gamma, tau, margin):
+    """Without the term of tau, which is 0."""
     logits = np.empty((len(labels), cosines.shape[1] // centers_per_class))
     for i, label in np.ndindex(*logits.shape):
         own = cosines[i, label * centers_per_class :][:centers_per_class]
@@ -41,17 +42,11 @@ DEFINITIONS = [
     (
         losses.SoftTripleLoss,
         soft_triple,
-        {"centers_per_class": 3, "scale": 7.0, "gamma": 0.3, "margin": 0.1},
+        {"centers_per_class": 3, "scale": 7.0, "gamma": 0.3, "tau": 0.0, "margin": 0.1},
     ),
     # Half of all angles lead beyond 180 degrees.
     (losses.ArcFaceLoss, arc_face, {"margin_degrees": 90.0, "scale": 5.0}),
 ]
-
-
-def make(loss, num_classes, arguments):
-    if loss is losses.SoftTripleLoss:
-        arguments = {"tau": 0.0, **arguments}
-    return loss(num_classes, dtype="float64", **arguments)
 
 
 def random_batch(rows, num_classes, columns, proxies_per_class, seed):
@@ -72,7 +67,8 @@ def random_batch(rows, num_classes, columns, proxies_per_class, seed):
 def test_equals_the_definition(loss, definition, arguments, rows, num_classes, columns, seed):
     k = arguments.get("centers_per_class", 1)
     labels, embeddings, proxies = random_batch(rows, num_classes, columns, k, seed)
-    value = value_of(with_weights(make(loss, num_classes, arguments), proxies), labels, embeddings)
+    loss = with_weights(loss(num_classes, dtype="float64", **arguments), proxies)
+    value = value_of(loss, labels, embeddings)
     cosines = np.clip(1 - cdist(embeddings, proxies, "cosine"), -1, 1)
     expected = definition(labels, cosines, **arguments)
     assert value == pytest.approx(expected, rel=1e-7, abs=1e-9)

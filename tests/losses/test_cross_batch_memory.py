@@ -23,7 +23,8 @@ class Ring:
     def __init__(self, memory):
         self.loss, self.capacity, self.count = memory.loss, memory.capacity, 0
         columns = () if memory.num_labels is None else (memory.num_labels,)
-        self.rows, self.labels = np.zeros((self.capacity, 3)), np.zeros((self.capacity, *columns))
+        self.rows = np.zeros((self.capacity, 3))
+        self.labels = np.zeros((self.capacity, *columns), int)
 
     def write(self, labels, embeddings):
         if self.loss.normalize:
@@ -135,9 +136,10 @@ def test_equals_a_ring_of_label_vectors(make):
     loss = losses.CrossBatchMemory(
         make(relation="jaccard"), 10, batch_weight=1.0, num_labels=5, dtype="float64"
     )
-    tags = np.random.default_rng(0).random((4, 5, 5)) < 0.4
-    steps = zip(tags.astype("float64"), (x for _, x in batches([5] * 4)), strict=True)
-    assert_equals_a_ring(loss, steps)
+    tags = (np.random.default_rng(0).random((4, 5, 5)) < 0.4).astype("float64")
+    assert_equals_a_ring(
+        loss, [(own, x) for own, (_, x) in zip(tags, batches([5] * 4), strict=True)]
+    )
 
 
 def test_equals_a_ring_of_many_embeddings():

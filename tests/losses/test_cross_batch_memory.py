@@ -136,10 +136,9 @@ def test_equals_a_ring_of_label_vectors(make):
     loss = losses.CrossBatchMemory(
         make(relation="jaccard"), 10, batch_weight=1.0, num_labels=5, dtype="float64"
     )
-    tags = (np.random.default_rng(0).random((4, 5, 5)) < 0.4).astype("float64")
-    assert_equals_a_ring(
-        loss, [(own, x) for own, (_, x) in zip(tags, batches([5] * 4), strict=True)]
-    )
+    rng = np.random.default_rng(0)
+    steps = [(rng.integers(0, 2, (5, 5)), rng.normal(size=(5, 3))) for _ in range(4)]
+    assert_equals_a_ring(loss, steps)
 
 
 def test_equals_a_ring_of_many_embeddings():

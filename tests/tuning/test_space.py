@@ -80,15 +80,12 @@ def test_a_search_from_files_and_texts(tmp_path):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("{}", "The search has no field"),
         ("no/such/file.yaml", "'no/such/file.yaml' is neither a file nor a search such as"),
         ("embedding.dim: 3", "The search of embedding.dim: expected a list of choices, such as"),
-        ("embedding.dim: [3, 3]", "must be different values"),
         ("training.jit_compile: [1, true]", "must be different values"),
         ("{loss: ['{name: triplet}', {name: triplet}]}", "must be different values"),
         ("embedding.dim: {low: 3, hihg: 4}", "hihg is not a part of a range; did you mean high?"),
         ("embedding.dim: {low: 3, high: 3}", "low must be below high"),
-        ("embedding.dim: {low: 0, high: .inf}", "both finite"),
         ("embedding.dim: {low: 0, high: 3, log: true}", "a range with log above 0"),
         ("{loss: [{name: triplet}], loss.margin: [1]}", "loss and loss.margin overlap"),
         ("data.split_seed: [1, 2]", "data.split_seed cannot be searched: it decides on which"),
@@ -104,10 +101,8 @@ def test_refused_searches(source, message):
     [
         ({"embeding.dim": [3]}, "The search of embeding.dim cannot try 3: embeding is not a field"),
         ({"embedding.dim": {"low": 0, "high": 8}}, "cannot try 0: embedding.dim must be an"),
-        ({"embedding.dim": {"low": 16.0, "high": 48.0}}, "dim cannot try 26.18"),
         ({"embedding.dim": {"low": 16, "high": 17, "step": 0.5}}, "dim cannot try 16.5"),
         ({"loss.name": ["triplt"]}, "cannot try 'triplt': loss.name must be one of"),
-        ({"loss.margin": [0.1]}, "loss.margin is not an argument of contrastive"),
     ],
 )
 def test_values_that_the_recipe_does_not_take(fields, message):
@@ -115,17 +110,14 @@ def test_values_that_the_recipe_does_not_take(fields, message):
         TuningSpace(fields).fitted(BASE)
 
 
-@pytest.mark.parametrize(
-    "field", ["data.augmentation", "data.horizontal_flip", "data.min_crop_area"]
-)
+@pytest.mark.parametrize("field", ["augmentation", "horizontal_flip", "min_crop_area"])
 def test_views_that_judge_a_trial_cannot_be_searched(field):
-    views = {"views": 2, "classes_per_batch": 0, "unlabelled_per_batch": 8}
-    choices = TuningSpace({field: [getattr(DataRecipe(), field.removeprefix("data."))]})
-    for name in ("unlabelled", "folder"):
-        data = DataRecipe(name, "photos", min_crop_area=0.2, **views)
-        base = resolved(Recipe(data=data, loss=ClassRecipe("nt_xent")))
-        if name == "folder":
-            assert choices.fitted(base).names == [field]
-            continue
-        with pytest.raises(ValueError, match=f"{field} cannot be searched: it decides on which"):
-            choices.fitted(base)
+    views = {"views": 2, "classes_per_batch": 0, "unlabelled_per_batch": 8, "min_crop_area": 0.2}
+    choices = TuningSpace({f"data.{field}": [getattr(DataRecipe(), field)]})
+    of_classes, unlabelled = (
+        resolved(Recipe(data=DataRecipe(name, "photos", **views), loss=ClassRecipe("nt_xent")))
+        for name in ("folder", "unlabelled")
+    )
+    assert choices.fitted(of_classes).names == [f"data.{field}"]
+    with pytest.raises(ValueError, match=f"data.{field} cannot be searched: it decides on which"):
+        choices.fitted(unlabelled)

@@ -9,11 +9,9 @@ RNG = np.random.default_rng(0)
 IMAGE = RNG.integers(0, 256, (30, 20, 1), np.uint8)
 GREY = np.full((40, 40, 3), 128, np.uint8)
 IMAGES_MUST_BE = r"uint8 of shape \(H, W, 1\) or \(H, W, 3\)"
-GROUPS_MUST_BE = r"maps must be \(h, w, groups\); received shape"
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("size", [(1, 1), (4, 3), (64, 64)])
+@pytest.mark.parametrize(("size", "channels"), [((1, 1), 1), ((4, 3), 3), ((64, 64), 1)])
 def test_uniform_weights_leave_the_grey_image(channels, size):
     image = np.repeat(IMAGE, channels, axis=-1)
     overlay = overlay_weights(image, np.full(size, 1 / np.prod(size)))
@@ -30,21 +28,14 @@ def test_colour_depends_on_the_ratio_to_uniform_alone():
     ("overlay", "image", "weights", "message"),
     [
         (overlay_weights, IMAGE, np.ones(4), r"shape \(4,\)"),
-        *(
-            (overlay_weights, IMAGE, [[1.0, wrong]], "1 negative or not finite values")
-            for wrong in (-1.0, np.nan, np.inf)
-        ),
+        (overlay_weights, IMAGE, [[1.0, -1.0]], "1 negative or not finite values"),
+        (overlay_weights, IMAGE, [[1.0, np.nan]], "1 negative or not finite values"),
         (overlay_weights, IMAGE, [[0.0, 0.0]], "positive sum"),
         (overlay_weights, IMAGE / 255, np.ones((2, 2)), IMAGES_MUST_BE),
         (overlay_weights, IMAGE[..., 0], np.ones((2, 2)), IMAGES_MUST_BE),
-        (overlay_weights, np.zeros((4, 4, 4), np.uint8), np.ones((2, 2)), IMAGES_MUST_BE),
-        (overlay_groups, IMAGE, np.ones(4), GROUPS_MUST_BE),
-        (overlay_groups, IMAGE, np.ones((4, 3)), GROUPS_MUST_BE),
-        (overlay_groups, IMAGE, np.ones((1, 4, 3, 2)), GROUPS_MUST_BE),
-        (dominant_prototypes, IMAGE[None], np.ones((2, 2, 3)), r"of the 1 images; received shape"),
-        (dominant_prototypes, IMAGE[None], np.ones((2, 2, 2, 3)), "of the 1 images"),
+        (overlay_groups, IMAGE, np.ones((4, 3)), r"\(h, w, groups\); received shape"),
+        (dominant_prototypes, IMAGE[None], np.ones((2, 2, 2, 3)), "of the 1 images; received"),
         (dominant_prototypes, IMAGE[None], -np.ones((1, 2, 2, 3)), "not negative"),
-        (dominant_prototypes, IMAGE[None], np.full((1, 2, 2, 3), np.nan), "finite"),
         (dominant_prototypes, IMAGE[None], np.zeros((1, 2, 2, 3)), "positive sums"),
     ],
 )

@@ -2,10 +2,8 @@ import io
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 
 from gsp_tf.visual import attribute_histograms, correlation_maps, partition_maps
-from gsp_tf.visual._style import CLASS_COLORS
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 4, 50)
@@ -18,23 +16,17 @@ def histograms(dim=3):
     return RNG.dirichlet(np.ones(dim), len(LABELS))
 
 
-def drawn(axes):
-    heights = [bar.get_height() for bar in axes.patches]
-    (spread,) = axes.collections
-    return heights, [np.ptp(segment[:, 1]) / 2 for segment in spread.get_segments()]
-
-
 def test_bars_are_means_and_spreads_of_each_class():
     attributes = histograms()
     figure = attribute_histograms(attributes, LABELS, NAMES, classes=[3, 1])
     assert [axes.get_title() for axes in figure.axes] == ["d", "b"]
     for axes, label in zip(figure.axes, (3, 1), strict=True):
-        heights, spreads = drawn(axes)
+        heights = [bar.get_height() for bar in axes.patches]
+        (spread,) = axes.collections
+        spreads = [np.ptp(segment[:, 1]) / 2 for segment in spread.get_segments()]
         np.testing.assert_allclose(heights, attributes[label == LABELS].mean(axis=0))
         np.testing.assert_allclose(spreads, attributes[label == LABELS].std(axis=0))
         assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > max(np.add(heights, spreads))
-        colors = [bar.get_facecolor()[:3] for bar in axes.patches]
-        np.testing.assert_allclose(colors, [to_rgb(c) for c in CLASS_COLORS[:3]])
 
 
 def pictures(figure):
@@ -88,18 +80,10 @@ FINITE = r"finite \(N, h, w, K\) of the 2 images; received shape"
     ("draw", "arguments", "error", "message"),
     [
         (attribute_histograms, (np.ones(50), LABELS, NAMES), ValueError, r"\(50,\) and 50 labels"),
-        (
-            attribute_histograms,
-            (histograms(), LABELS, NAMES, [0, 7]),
-            ValueError,
-            r"received \[7\] without any",
-        ),
-        (partition_maps, (IMAGES, np.zeros((2, 4), int)), ValueError, OF_IMAGES),
+        (attribute_histograms, (histograms(), LABELS, NAMES, [7]), ValueError, r"received \[7\]"),
         (partition_maps, (IMAGES, np.zeros((1, 2, 2), int)), ValueError, OF_IMAGES),
-        (partition_maps, (IMAGES, np.zeros((2, 2, 2, 1), int)), ValueError, OF_IMAGES),
         (partition_maps, (IMAGES, np.full((2, 2, 2), -1)), ValueError, "non-negative"),
         (partition_maps, (IMAGES, np.zeros((2, 2, 2))), TypeError, "integers; received dtype"),
-        (correlation_maps, (WHOLE, np.zeros((2, 3, 3))), ValueError, FINITE),
         (correlation_maps, (WHOLE, np.zeros((1, 3, 3, 2))), ValueError, FINITE),
         (correlation_maps, (WHOLE, np.full((2, 3, 3, 1), np.nan)), ValueError, FINITE),
     ],

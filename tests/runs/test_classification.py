@@ -32,9 +32,6 @@ def test_the_loss_is_the_cross_entropy_of_keras():
     probabilities = keras.ops.softmax(features @ classifier.kernel.numpy())
     expected = keras.losses.SparseCategoricalCrossentropy()(labels, probabilities)
     assert value == pytest.approx(float(expected), rel=1e-5)
-    assert len(classifier.trainable_weights) == 2
-    again = SoftmaxClassifier.from_config(classifier.get_config())
-    assert again.num_classes == 4
     with pytest.raises(ValueError, match="num_classes must be an integer of at least 1"):
         SoftmaxClassifier(0)
 
@@ -78,7 +75,7 @@ def started(recipe, weights, *options):
     return build_embedder(recipe, channels=recipe.data.channels)
 
 
-def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tmp_path):
+def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe):
     recipe, backbone = write_recipe(), classifier.learner.embedder.get_layer("conv4")
     whole = started(recipe, classifier.folder.path).get_layer("conv4").get_weights()
     halved = started(recipe, classifier.folder.model_path, "--backbone.frozen_to", "block_1")
@@ -88,7 +85,6 @@ def test_a_recipe_starts_from_the_backbone_of_a_run(classifier, write_recipe, tm
     for options, message in (
         (["--backbone.name", "resnet20"], "backbone.name=resnet20; its backbone is conv4"),
         (["--data.channels", "3"], "does not fit: its weights have other shapes"),
-        (["--backbone.weights", str(tmp_path)], "is not a run folder: it has no recipe.yaml"),
         (["--backbone.weights", "no/run"], "no/run is not a run folder"),
         (["--backbone.weights", "imagenet"], "must be None or the path of a .weights.h5 file"),
     ):

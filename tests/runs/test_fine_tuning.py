@@ -65,21 +65,16 @@ def test_a_stopped_run_ends_as_if_it_had_not_been(tuned, tmp_path):
 
 
 def test_the_saved_model_is_plain_and_its_export_gives_the_same(tuned, tmp_path):
-    embedder = tuned.learner.embedder
+    embedder, backbone = tuned.learner.embedder, tuned.recipe.backbone
     assert not any(is_of_lora(variable) for variable in embedder.variables)
-    assert embedder.count_params() == load_and_count(tuned.recipe)
+    plain = replace(tuned.recipe, backbone=replace(backbone, lora=LoRARecipe()))
+    assert embedder.count_params() == learner_of(plain).embedder.count_params()
     folder = export_run(tuned.folder.path, "keras", tmp_path / "exported")
     exported = keras.models.load_model(folder / "embedder.keras")
     images = np.random.default_rng(0).uniform(0, 255, (4, 16, 16, 1))
     np.testing.assert_allclose(exported(images), embedder(images), atol=1e-5)
     assert not tuned.folder.learner().compiled
     assert RunModel(tuned.folder.path).dim == 8
-
-
-def load_and_count(recipe):
-    """Number of parameters of the network without adaptation."""
-    backbone = replace(recipe.backbone, lora=LoRARecipe())
-    return learner_of(replace(recipe, backbone=backbone)).embedder.count_params()
 
 
 def learner_of(recipe):

@@ -57,7 +57,6 @@ def test_epochs_keep_their_numbers_after_the_file_was_lost(folder):
     "table",
     [
         "epoch,loss,seal\n0,2.0,\n1,1.0,",  # epochs from 0
-        "epoch,loss,seal\n1,2.0,\n2,1.0,",
         "epoch,loss,seal\n0,,\n2,1.0,",
         "number,loss,seal\n0,,\n1,1.0,",
     ],

@@ -140,7 +140,6 @@ def test_a_miner_goes_into_a_pair_loss_and_one_in_a_memory(miner):
         ("arc_face", "partial_fc", {"sample_rate": 0.25, "seed": 3}),
         ("proxy_anchor", "anti_collapse", {"weight": 0.5}),
         ("soft_triple", "matryoshka", {"dims": [8, 64], "weights": [2.0, 1.0]}),
-        ("triplet", "matryoshka", {"dims": [64]}),
     ],
 )
 def test_a_wrapper_goes_around_a_loss(name, wrapper, arguments):

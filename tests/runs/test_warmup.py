@@ -1,4 +1,3 @@
-import csv
 import warnings
 
 import keras
@@ -6,16 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.recipe import (
-    BackboneRecipe,
-    ClassRecipe,
-    DataRecipe,
-    EmbeddingRecipe,
-    Recipe,
-    TrainingRecipe,
-    ZeroShotRecipe,
-    load_recipe,
-)
+from gsp_tf.recipe import load_recipe
 from gsp_tf.runs import Run, build_learner
 from gsp_tf.runs._training import warm_up
 from gsp_tf.training import RetrievalEvaluation, SaveBest
@@ -29,7 +19,13 @@ training:
   learning_rate_multipliers: {conv2d: 0.5, proxies: 10}
 """
 
-MULTIPLIERS = {"conv2d": 0.5}
+
+GSP = """
+pooling: {name: gsp, num_prototypes: 4}
+zero_shot: {weight: 0.1}
+training: {warmup_epochs: 2, learning_rate: 0.02, learning_rate_multipliers: {conv2d: 0.5}}
+"""
+COMPILED = ["--training.jit_compile", "true", "--training.precision", "mixed_float16"]
 
 
 @pytest.fixture
@@ -56,28 +52,6 @@ def fit(learner, first_epoch, epochs, save_best):
     )
 
 
-def warmed_up(path, **settings):
-    """A learner after two epochs of warm-up, its weights before, and its `SaveBest`."""
-    training = TrainingRecipe(
-        warmup_epochs=2, learning_rate=0.02, learning_rate_multipliers=MULTIPLIERS, **settings
-    )
-    recipe = Recipe(
-        data=DataRecipe(image_size=16),
-        backbone=BackboneRecipe("conv4"),
-        embedding=EmbeddingRecipe(dim=8),
-        pooling=ClassRecipe("gsp", {"num_prototypes": 4}),
-        zero_shot=ZeroShotRecipe(0.1),
-        training=training,
-    )
-    learner = build_learner(recipe, num_classes=3, channels=1)
-    before = values(learner.weights)
-    best = SaveBest(path)
-    best.set_model(learner)
-    with warm_up(training, learner, best) as save_best:
-        fit(learner, 0, 2, save_best)
-    return learner, before, best
-
-
 def values(weights):
     return {weight.path: weight.numpy() for weight in weights}
 
@@ -87,29 +61,30 @@ def moved(weights, before):
     return {path for path, value in values(weights).items() if (value != before[path]).any()}
 
 
-COMPILED = {"jit_compile": True, "precision": "mixed_float16"}
-
-
-@pytest.mark.parametrize("settings", [{}, pytest.param(COMPILED, marks=pytest.mark.evidence)])
-def test_the_backbone_is_frozen(tmp_path, settings):
+@pytest.mark.parametrize("options", [[], pytest.param(COMPILED, marks=pytest.mark.evidence)])
+def test_the_backbone_is_frozen(write_recipe, tmp_path, options):
     """In the warm-up; then the whole learner trains, and so does the model that it saved."""
-    tf.config.run_functions_eagerly(not settings)  # what is compiled needs graphs
-    path = tmp_path / "best.keras"
-    learner, before, best = warmed_up(path, **settings)
+    tf.config.run_functions_eagerly(not options)  # what is compiled needs graphs
+    recipe, path = load_recipe(write_recipe(GSP), options), tmp_path / "best.keras"
+    learner, best = build_learner(recipe, num_classes=3, channels=1), SaveBest(path)
+    before = values(learner.weights)
+    best.set_model(learner)
+    with warm_up(recipe.training, learner, best) as save_best:
+        fit(learner, 0, 2, save_best)
     of_classes = learner.embedding_loss.proxies, learner.attribute_loss.class_embeddings
     head = {"embedding/kernel", "pooling/prototypes", *(weight.path for weight in of_classes)}
     assert moved(learner.weights, before) == head
     assert len(before) == len(learner.weights)
     assert best.best_epoch is not None
     assert int(learner.optimizer.iterations) == 0
-    if settings:
+    if options:
         return
     with warnings.catch_warnings():
         # Keras warns of the state of an optimizer that does not fit.
         warnings.simplefilter("error")
         loaded = keras.models.load_model(path)
     assert len(loaded.trainable_weights) == len(learner.trainable_weights)
-    assert dict(loaded.optimizer.learning_rate_multipliers) == MULTIPLIERS
+    assert dict(loaded.optimizer.learning_rate_multipliers) == {"conv2d": 0.5}
     before = values(loaded.trainable_weights)
     loaded.run_eagerly = True
     loaded.fit(dataset(), steps_per_epoch=1, verbose=0)
@@ -125,21 +100,11 @@ def test_one_history(train, monkeypatch):
     options = ["--training.schedule.name", "plateau", "--training.patience", "3"]
     options += ["--training.optimizer", "sgd", "--training.precision", "mixed_float16"]
     folder = train(*options).folder
-    with open(folder.history_path, newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["epoch"] for row in rows] == ["0", "1", "2", "3"]
-    assert all(None not in row and None not in row.values() for row in rows)
-    seals = [row["seal"] for row in rows]
-    assert seals[:3] == ["", "", ""] and seals[3].startswith("sha256")
-    assert rows[0]["loss"] == rows[0]["learning_rate"] == ""
-    rates = [float(row["learning_rate"]) for row in rows[1:]]
-    assert rates == pytest.approx([5e-3, 5e-3, 1e-3])
-    metrics = folder.metrics()
+    history, metrics = folder.history(), folder.metrics()
+    assert history["learning_rate"] == pytest.approx([5e-3, 5e-3, 1e-3])
     assert (metrics["status"], metrics["epochs"]) == ("finished", 3)
-    scores = [float(row["val_map_at_r"]) for row in rows]
-    assert metrics["untrained"]["val_map_at_r"] == scores[0]
+    scores = [metrics["untrained"]["val_map_at_r"], *history["val_map_at_r"]]
     assert metrics["best_val_map_at_r"] == max(scores) == scores[metrics["best_epoch"] or 0]
-    assert folder.history()["val_map_at_r"] == scores[1:]
     steps = [
         event.step
         for path in sorted((folder.logs_path / "train").iterdir())

@@ -1,6 +1,8 @@
 """Small runs on handwritten digits: their images, recipes and commands."""
 
 import contextlib
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from gsp_tf.cli import main
+from gsp_tf.runs import RunFolder, open_run
 from gsp_tf.training import RetrievalEvaluation
 
 RECIPE = """
@@ -47,6 +50,18 @@ def recipe_of_digits(digits, sections=""):
         drop = line.split(":")[0] in names if line[:1].isalpha() else drop
         kept += [] if drop else [line]
     return "\n".join([*kept, sections])
+
+
+def with_noise_to_test(run, path):
+    """A copy of a run with images of its own, of which noise replaces those of test."""
+    folder = RunFolder(shutil.copytree(run, path / "run"))
+    recipe = folder.recipe()
+    images = shutil.copytree(recipe.data.path, path / "images")
+    folder.write_recipe(replace(recipe, data=replace(recipe.data, path=str(images))))
+    rng = np.random.default_rng(0)
+    for file in open_run(folder.path).folds[0].test.paths:
+        Image.fromarray(rng.integers(0, 256, (20, 20), "uint8")).save(file)
+    return folder
 
 
 @contextlib.contextmanager

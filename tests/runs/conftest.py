@@ -1,4 +1,5 @@
 import pytest
+from served import command, printed_by, refused  # noqa: F401
 
 
 @pytest.fixture(scope="module", autouse=True)

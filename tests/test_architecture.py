@@ -90,22 +90,6 @@ def test_packages_are_imported_by_their_faces():
     assert not past
 
 
-def test_what_is_private_is_named_so():
-    wrong, uses = [], set().union(*map(imported, TREES.values()))
-    for name, tree in TREES.items():
-        defined = {node.name for node in tree.body if isinstance(node, DEFINITIONS)}
-        is_private = any(part.startswith("_") for part in name.split("."))
-        if is_private or not defined or room_of(name) not in PACKAGES:
-            continue
-        if not exported(name) & defined:
-            wrong.append(f"{name} exports nothing: _{name.split('.')[-1]}.py")
-        used = {part for module, part in uses if module == name}
-        alone = {d for d in defined if not d.startswith("_")} - exported(name) - used
-        if alone:
-            wrong.append(f"{name} alone uses {', '.join(sorted(alone))}")
-    assert not wrong
-
-
 def functions(value):
     """A function, or the constructor and public methods of a class, except those of Keras."""
     if not inspect.isclass(value):

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,13 +39,6 @@ def test_a_pair_of_recipes_differs_in_the_pooling_only():
     assert (gap.loss, gap.training, gap.evaluation) == (gsp.loss, gsp.training, gsp.evaluation)
 
 
-def test_a_recipe_is_resolved_once():
-    recipe = load_recipe([], ["--pooling.num_prototypes=8"])
-    assert resolved(recipe) is recipe
-    with pytest.raises(ValueError, match="pooling.prototypes"):
-        resolved(replace(recipe, pooling=ClassRecipe("gsp", {"prototypes": 8})))
-
-
 def test_round_trip_of_a_training_with_everything(tmp_path):
     training = TrainingRecipe(
         learning_rate_multipliers={"proxies|centers$": 100.0, "conv2d": 0.0},
@@ -81,9 +73,7 @@ def test_numbers_of_numpy_are_saved_as_those_of_python(tmp_path):
         TrainingRecipe(np.int64(-1))
 
 
-@pytest.mark.parametrize(
-    "text", ["1e5", "12e45", "-1_0.5E+3", "1.5e5", ".5", "1:30", "0x1f", "true", "2026-01-02", "é "]
-)
+@pytest.mark.parametrize("text", ["1e5", "-1_0.5E+3", "1:30", "0x1f", "true", "2026-01-02", "é "])
 def test_a_text_that_looks_like_a_number_stays_a_text(tmp_path, text):
     recipe = resolved(Recipe(name="run", initial_run=text, data=DataRecipe(path=text)))
     save_recipe(recipe, tmp_path / "recipe.yaml")
@@ -123,11 +113,9 @@ def test_later_files_win_field_by_field(write):
     assert recipe.loss.arguments.items() >= expected.items()
     assert "alpha" not in recipe.loss.arguments
     assert recipe.ccp == CCPRecipe(pool_size=7, patience=9)
-    options = ["--data.image_size", "64", "--loss.positive_margin", "0.1"]
-    recipe = load_recipe(files, options)
+    recipe = load_recipe(files, ["--data.image_size", "64", "--loss.positive_margin", "0.1"])
     assert recipe.data.image_size == 64
-    assert recipe.loss.arguments["negative_margin"] == 1
-    assert recipe.loss.arguments["positive_margin"] == 0.1
+    assert recipe.loss.arguments.items() >= {"negative_margin": 1, "positive_margin": 0.1}.items()
 
 
 def test_a_file_that_names_another_class_starts_its_section_afresh(write):
@@ -166,17 +154,12 @@ def test_an_error_names_its_file(write, text, message):
         load_recipe(files)
 
 
-def test_an_error_of_the_command_line_names_no_file(write):
+def test_an_error_of_the_command_line_names_no_file_and_a_missing_file_is_named(write, tmp_path):
     files = write(first="training: {patience: 3}", last="{seed: 1}")
-    with pytest.raises(
-        ValueError, match="^training.epochs must be an integer from 0 to 2,147,483,647"
-    ):
+    with pytest.raises(ValueError, match="^training.epochs must be an integer from 0"):
         load_recipe(files, ["--training.epochs", "-1"])
-
-
-def test_a_missing_file_is_named(write, tmp_path):
     with pytest.raises(ValueError, match=f"^{tmp_path}/none.yaml: .*does not exist"):
-        load_recipe([*write(first="{seed: 1}"), tmp_path / "none.yaml"])
+        load_recipe([*files, tmp_path / "none.yaml"])
 
 
 def test_a_file_that_is_no_text_is_refused_as_one(tmp_path, monkeypatch, capsys):
@@ -201,11 +184,8 @@ def test_a_fault_that_a_later_file_mends(write):
         (lambda: Recipe(trainer="CCP"), "trainer must be one of fit, ccp, classification, rec"),
         (lambda: Recipe(data={"name": "glyphs"}), "data must be a DataRecipe, received {'name'"),
         (lambda: Recipe(pooling=None), "pooling must be a ClassRecipe, received null"),
-        (lambda: Recipe(seed="3"), "seed must be an integer from 0 to 4,294,967,295, received 3"),
-        (lambda: DataRecipe(channels=2), "data.channels must be one of 1, 3, received 2"),
         (lambda: DataRecipe(views=True), "data.views must be one of 1, 2, received True"),
         (lambda: DataRecipe(horizontal_flip="no"), "horizontal_flip must be true or false, rec"),
-        (lambda: TrainingRecipe(precision="float64"), "precision must be one of float32, mixed"),
         (lambda: BackboneRecipe(freeze="stem"), r"freeze must be a list of texts in brackets"),
     ],
 )
@@ -231,11 +211,7 @@ def test_every_field_has_a_help_text():
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "data: {class_path: bad_module.Data}",
-        "class_path: bad_module.Recipe",
-        "loss: {margins: [{class_path: bad_module.Margin}]}",
-    ],
+    ["class_path: bad_module.Recipe", "loss: {margins: [{class_path: bad_module.Margin}]}"],
 )
 def test_a_recipe_names_no_code(tmp_path, monkeypatch, capsys, text):
     (tmp_path / "bad_module.py").write_text("open('executed', 'w')")

@@ -23,52 +23,37 @@ REFUSED = {
     "": "the recipe must have fields, received",
     "seed: 3\ndata:": "data must have fields, received null",
     "training: 5": "training must have fields, received 5",
-    "training: true": "training must have fields, received True",
-    "data: 3.5": "data must have fields, received 3.5",
     "data:\n  - name: folder": r"data must have fields, received \[{'name': 'folder'}\]",
     "data: other.yaml": "data must have fields, received 'other.yaml'",
-    "data: {collage: [grid]}": "data.collage must have fields",
-    "pooling: []": r"pooling must have fields, received \[\]",
     "pooling: null": "pooling must have fields, received null",
     "data: {name: *d}": r"Line 1: data.name is \*d, which is not defined",
-    "data: &d {name: *d}": r"Line 1: data.name contains itself, by \*d",
     "name: &a [*a]": r"Line 1: name contains itself, by \*a",
-    "data: !!set {name}": "Line 1: a recipe has no tags, received tag:yaml.org,2002:set",
-    "data: !!omap [name: folder]": "Line 1: a recipe has no tags",
     "name: !!python/name:os.system x": "Line 1: a recipe has no tags",
     "seed: 1\ndata: {name: glyphs,\n  name: folder}": "Line 3: data.name is given twice",
     "{[a]: 3}": "Line 1: the keys of the recipe must be names",
     "name: " + 3000 * "[" + 3000 * "]": "Line 1: name is nested more than 50 deep",
-    "data: " + 3000 * "{a: " + 3000 * "}": "is nested more than 50 deep",
     MANY: "Line 6: a recipe holds at most 100,000 values",
     "name: " + 1_000_000 * "x": "A recipe has at most 1,000,000 characters",
     "config: other.yaml": "config is not a field; there are name, seed, data,",
     "training: {epoch: 3}": "training.epoch is not a field; did you mean epochs",
     # Names, data and protocols.
-    "seed: -1": "seed must be an integer from 0 to 4,294,967,295, received -1",
     "name: ''": "name must be the name",
     "name: ../up": "name must be the name",
-    "name: .hidden": "name must be the name",
-    "name: a\\b": "name must be the name",
     "pooling: {transport_ration: 0.2}": "did you mean transport_ratio",
-    "zero_shot: {weight: 2}": "zero_shot.weight must be a number of 0 or more and at",
     "data: {split_fractions: [0.5, 0.0, 0.5]}": "three positive shares",
     "protocol: {name: mlrc, num_folds: 1}": "protocol.num_folds must be 2 or more, received 1",
     "protocol: {name: mlrc, fold: 4}": "protocol.fold must be null, or 0 to 3, received 4",
     "protocol: {name: tuning, num_folds: 3}": "protocol.num_folds must be 4 with",
     "protocol: {name: ablation, fold: 1}": "protocol.fold must be null with",
-    **{f"data: {{name: {name}, collage: {{label: super_class}}}}":
-       "label must be class without data.collage.*received super_class"
-       for name in ("cifar100", "glyphs")},
+    "data: {name: glyphs, collage: {label: super_class}}":
+        "label must be class without data.collage.*received super_class",
     # Training.
-    "training: {epochs: -1}": "training.epochs must be an integer from 0 to 2,147,483,647",
     "training: {optimizer: sgd, optimizer_arguments: {momentun: 0.5}}":
         "optimizer_arguments.momentun is not an argument of sgd; did you mean momentum",
     "training: {optimizer_arguments: {weight_decay: 0.5}}": "optimizer_arguments.weight_decay",
     "backbone: {lora: {alpha: 2}}": "lora.alpha must be null without a backbone.lora.rank",
     "backbone: {freeze: [conv2d], lora: {rank: 2}}": "backbone.freeze must be empty with",
     "training: {epochs: many}": "training.epochs",
-    "training: {learning_rate: .nan}": "training.learning_rate must be a number above 0",
     "training: {epochs: 10, warmup_epochs: 10}": "be below training.epochs, 10, received 10",
     "training: {optimizer: adamw, weight_decay: 0}": "above 0 with training.optimizer=adamw",
     "training: {weight_decay_exclusions: [bias]}": "must be empty without a training.weight_decay",
@@ -82,7 +67,6 @@ REFUSED = {
     "training: {learning_rate: 1e-5, schedule: {minimum: 1e-4}}":
         "minimum must be at most training.learning_rate, 1e-05, received 0.0001",
     "data: {name: glyphs, skip_unreadable: true}": "must be false with data.name=glyphs",
-    "data: {name: cifar100, min_images_per_class: 5}": "must be 2 with data.name=cifar100",
     # Trainers.
     CLASSIFIER + "protocol: {name: ablation}": "must be fractions with trainer=classification",
     CLASSIFIER + "head: {name: linear_grouping, num_groups: 2}\nloss_wrapper: {name: grouped}":
@@ -97,12 +81,10 @@ REFUSED = {
     "loss: {name: circle, reduction: none}": "loss.reduction=none gives no single number",
     "loss: {name: circle, reduction: {name: none}}": "loss.reduction=none gives no single number",
     "loss: {name: contrastive, distance: L2}": "distance.name must be one of .*received L2",
-    "loss: {name: contrastive, distance: {name: lp, q: 1}}": "loss.distance.q is not an argument",
     "loss: {name: contrastive, p: 1}": "argument of an object now: loss.distance: {name: lp, p: 1",
     "loss: {name: contrastive, class_weights: [1, 2]}":
         r"loss.reduction: {name: mean, class_weights: \[1.0, 2.0\]}",
     "loss: {name: arc_face, proxies_regularizer: lp}": "must be a regulariser, such as .* 'lp'",
-    "loss: {name: arc_face, proxies_regularizer: {name: l2}}": "name must be one of .*received l2",
     "loss: {name: arc_face, proxies_regularizer: {name: lp, weights: 1}}":
         "loss.proxies_regularizer.weights is not an argument of lp",
     "loss: {name: triplet, proxies_regularizer: {name: lp}}": "is not an argument of triplet",
@@ -126,8 +108,6 @@ REFUSED = {
         "loss_weights must be of first and second with head.name=coded_residual, received",
     "{head: {name: dense_branches}, loss_weights: {first: -1.0}}": "loss_weights must be a",
     "{zero_shot: {weight: 0.1}, pooling: {name: crow}}":
-        "needs the attributes of pooling.name=gsp, gsp_max",
-    "{zero_shot: {weight: 0.1}, head: {name: dense_branches}}":
         "needs the attributes of pooling.name=gsp, gsp_max",
     "{embedding: {dim: 12}, head: {name: linear_grouping, num_groups: 3}}":
         "needs loss_wrapper.name=grouped.*null with 3",
@@ -159,7 +139,6 @@ REFUSED = {
     "data: {views: 2, unlabelled_per_batch: 8}": "data.unlabelled_per_batch must be 0",
     WITHOUT + "loss: {name: proxy_anchor}": "needs the class of each image, and .* draws",
     WITHOUT + OF_NT_XENT: "view_loss must be null with data.classes_per_batch=0: loss is",
-    VIEWS + "view_loss: {name: vicreg}": "view_loss.normalize must be true with",
     VIEWS: "data.views=2 needs a loss that compares views: view_loss besides",
     VIEWS + OF_NT_XENT + "trainer: ccp\ntraining: {patience: null}":
         "trainer must be fit with data.views=2, received ccp",

@@ -555,18 +555,3 @@ def test_the_rows_of_groupings(backbone, loss, grouping):
     if loss == "contrastive":
         margins = recipe.loss.arguments["positive_margin"], recipe.loss.arguments["negative_margin"]
         assert margins == (0.0, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "size", "batches"),
-    [
-        ("32, XBM-L (the files `xbm.yaml`)", 32, (25, 400, 1400)),
-        ("32, XBM-S", 32, (3, 100, 400)),
-        ("112, ResNet50", 112, (25, 400, 1400)),
-        ("128, BN-Inception", 128, (25, 400, 1400)),
-    ],
-)
-def test_the_memories_of_the_readme(name, size, batches):
-    """§5.3.4.1 XBM, §3.3.2.1 XBM: the thesis counts batches, recipes embeddings."""
-    cells = [f"{count:,} batches, {count * size}" for count in batches]
-    assert f"| {name} | {' | '.join(cells)} |" in README

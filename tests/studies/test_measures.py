@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
 from gsp_tf import backbones
-from gsp_tf.evaluation import TokenSets, retrieval_metrics, zero_shot_prediction
+from gsp_tf.evaluation import retrieval_metrics, zero_shot_prediction
 from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.ops import partial_transport
 
@@ -32,18 +32,6 @@ def test_the_linear_programme_takes_the_cheapest_pixels(study, transport_ratio):
     np.testing.assert_allclose(plan, expected, atol=1e-12)
 
 
-def test_a_pixel_is_kept_above_the_background_and_half_of_the_average(study):
-    toy = study("toy_transport")
-    objects = toy.OBJECTS.ravel()
-    weights = np.where(objects, 0.016, 0.004)
-    assert objects.sum() == 50 and toy.kept(weights).all()
-    pixels, background = np.flatnonzero(objects), np.flatnonzero(~objects)
-    weights[pixels[3]], weights[pixels[5]] = 0.0045, 0.0055
-    for value, lost in ((0.004, [3]), (0.006, [3, 5]), (0.03, list(range(50)))):
-        weights[background[7]] = value
-        assert np.flatnonzero(~toy.kept(weights)).tolist() == lost
-
-
 def test_weights_of_the_toy_are_those_of_the_problem(study):
     toy = study("toy_transport")
     rows, _ = toy.study((1,))
@@ -60,13 +48,6 @@ def test_weights_of_the_toy_are_those_of_the_problem(study):
     assert found == pytest.approx(on_objects.min() * 5, rel=1e-4)
     above = [v for (_, quantity), v in values.items() if quantity.endswith("linear programme")]
     assert above[0] == 0 and (np.diff(above[1:]) < 0).all() and above[-1] > 0
-
-
-def test_costs_are_distances_on_the_sphere_of_which_half_are_short(study):
-    cost = study("backward_cost").costs((3, 5, 400), seed=1)
-    assert cost.shape == (3, 5, 400) and cost.dtype == np.float32
-    assert cost.min() > 0 and cost.max() < 2
-    assert (cost.min(axis=1) < 0.6).mean() == pytest.approx(0.5, abs=0.06)
 
 
 def test_the_fixed_point_is_that_of_the_library_and_converges_to_its_gradient(study):
@@ -96,14 +77,13 @@ class Weighed:
         self.pooling_weights = pooling_weights
 
 
-@pytest.mark.parametrize("kind", ["fixed", "features", "average", "selects"])
+@pytest.mark.parametrize("kind", ["fixed", "features", "average"])
 def test_the_gradient_passes_by_the_features_and_by_their_weights(study, kind):
     fixed = tf.constant(np.tile([[0.5, 0.5], [0.0, 0.0]], (3, 1, 1)), tf.float32)
     pooling = {
         "fixed": Weighed(lambda features: fixed),
         "features": Weighed(lambda features: features[..., 0]),
         "average": GeneralizedSumPooling(4, transport_ratio=1.0),
-        "selects": GeneralizedSumPooling(4, transport_ratio=0.3, entropy_smoothing=20.0),
     }[kind]
     by_weights, direct, average = study("evidence").gradient_norms(
         FEATURES, None, pooling, lambda pooled: pooled * SLOPE, lambda _, x: tf.reduce_sum(x)
@@ -115,10 +95,8 @@ def test_the_gradient_passes_by_the_features_and_by_their_weights(study, kind):
         assert direct == pytest.approx(slope * np.sqrt(3 * 2 * 0.5**2), rel=1e-5)
     elif kind == "features":
         assert by_weights == pytest.approx(np.linalg.norm(FEATURES.numpy() @ SLOPE), rel=1e-5)
-    elif kind == "average":
-        assert by_weights < 1e-4 * direct and direct == pytest.approx(average, rel=1e-4)
     else:
-        assert by_weights > 0.1 * direct
+        assert by_weights < 1e-4 * direct and direct == pytest.approx(average, rel=1e-4)
 
 
 def test_effects_are_those_of_a_linear_model(study):
@@ -132,14 +110,6 @@ def test_effects_are_those_of_a_linear_model(study):
         for options in sensitivity.SCREENING.values()
     ]
     np.testing.assert_array_equal(high, sensitivity.LEVELS > 0)
-
-
-def test_the_geometry_of_two_opposite_classes(study):
-    embeddings = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-    numbers = study("crt_generalization").geometry(embeddings, [0, 0, 1, 1])
-    wanted = {"within classes": 1, "between classes": 2, "density, Euclidean": 1, "MAP@R (%)": 50}
-    assert {name: numbers[name] for name in wanted} == pytest.approx(wanted)
-    assert numbers["spectral decay"] == pytest.approx(0, abs=1e-12)
 
 
 def test_geometry_is_of_all_numbers_of_centres_and_all_pairs_of_classes(study):
@@ -238,60 +208,14 @@ def test_neither_sum_of_weights_bounds_a_layer_and_their_geometric_mean_does(stu
     assert sums(kernel)[1] == pytest.approx(np.abs(kernel).sum((0, 1, 3)).max())
 
 
-def test_every_feature_a_prototype_retrieves_as_average_pooling(study):
-    script, head = study("average_pooling"), keras.layers.Identity()
-    features = np.random.default_rng(0).normal(size=(6, 2, 2, 3)).astype("float32")
-    labels = np.repeat([0, 1, 2], 2)
-    values = script.measure(features, script.k_center(features, 24), head, labels)
-    assert values["radius"] == 0 and values["relative error"] < 1e-6
-    assert values["P@1"] == script.precision(head, features.mean(axis=(1, 2)), labels)
-
-
-def test_a_prototype_is_active_for_the_classes_whose_features_it_holds(study):
-    histograms = np.array([[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0, 0.2, 0.8, 0]])
-    active = study("average_pooling_plane").active_prototypes(histograms, np.array([0, 0, 1]))
-    assert active.tolist() == [[True, True, False, False], [False, True, True, False]]
-
-
-def test_means_of_classes_are_found_where_random_embeddings_are_not(study):
+def test_predictions_are_means_over_halves_of_the_classes(study):
+    """Of ten classes or fewer all are halved."""
     script, rng = study("zero_shot_prototypes"), np.random.default_rng(0)
-    labels = np.arange(300) % 15
-    attributes = rng.dirichlet(np.ones(4), 15)[labels]
-    embeddings = attributes @ rng.normal(size=(4, 6)) + rng.normal(scale=0.01, size=(300, 6))
-    means = script.class_means(embeddings, labels)
-    np.testing.assert_allclose(means[3], embeddings[3::15].mean(axis=0))
-    found = script.predictions(attributes, labels, means, splits=40, seed=0)
-    assert found["euclidean"] > 0.8 and found["cosine"] > 0.8
-    assert found["chance"] == pytest.approx(0.2)
-    random = script.predictions(attributes, labels, rng.normal(size=(15, 6)), splits=40, seed=0)
-    assert random["cosine"] < 0.4
-    few = labels < 4  # of ten classes or fewer all are halved
-    found = script.predictions(attributes[few], labels[few], means[:4], splits=3, seed=0)
-    halves = [
-        zero_shot_prediction(attributes[few], labels[few], means[:4], 1, seed=split)
-        for split in range(3)
-    ]
+    labels = np.arange(80) % 4
+    attributes, means = rng.dirichlet(np.ones(4), 80), rng.normal(size=(4, 6))
+    found = script.predictions(attributes, labels, means, splits=3, seed=0)
+    halves = [zero_shot_prediction(attributes, labels, means, 1, seed=split) for split in range(3)]
     assert found == {name: np.mean([half[name] for half in halves]) for name in halves[0]}
-
-
-def test_the_whole_distance_of_the_first_search_keeps_its_metrics(study):
-    script, rng = study("reranking"), np.random.default_rng(0)
-    labels = np.arange(24) % 4
-    embeddings = np.eye(4)[labels] + 0.5 * rng.normal(size=(24, 4))
-    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
-    sets = TokenSets.pack(embeddings[:, None], np.ones((24, 1)), k=1)
-    found = script.transport_metrics(embeddings, labels, sets, ratios=(1.0,), weights=(0.0, 1.0))
-    means = found["mu 1.0, weight 1.0"].metrics.means()
-    plain = retrieval_metrics(embeddings, labels)
-    assert means["map_at_r"].value == pytest.approx(plain["map_at_r"])
-    assert script.quantities(found["mu 1.0, weight 0.0"])["bytes"] == 16 + 4 + 1 + 2
-
-
-def test_gains_are_over_the_defaults_of_the_same_seed(study):
-    script = study("gsp_sharpness")
-    found = {(script.DEFAULTS, 0): 4.0, (script.DEFAULTS, 1): 6.0, ("ε 20", 0): 5.0}
-    rows = [(*key, "MAP@R", value) for key, value in found.items()] + [("ε 20", 0, "P@1", 50.0)]
-    assert script.gains(rows) == [("ε 20", 0, "MAP@R over defaults", 1.0)]
 
 
 def test_intervals_are_those_of_the_paired_t_test(study):
@@ -304,8 +228,9 @@ def test_intervals_are_those_of_the_paired_t_test(study):
     assert page.interval({0: 1.0}, {1: 1.0}) is None
 
 
-@pytest.mark.parametrize("name", ["resnetv2_20", "resnetv2_20_bottleneck", "resnet20"])
-@pytest.mark.parametrize("side", [32, 27])
+@pytest.mark.parametrize(
+    ("name", "side"), [("resnetv2_20", 27), ("resnetv2_20_bottleneck", 32), ("resnet20", 27)]
+)
 def test_a_twin_in_pytorch_is_its_network(study, name, side):
     import torch
 

@@ -72,12 +72,12 @@ def test_embeddings_that_are_not_finite_count_nothing():
 
 
 def test_references_and_arrays_in_place_of_data_sets():
-    model, queries, references = metric_learner(), dataset(seed=1), dataset(2, 36)
+    model, queries, references = metric_learner(), dataset(seed=1), dataset(2, 72)
     sets = *embed(model, queries), *embed(model, references)
     metrics = retrieval_metrics(*sets, recall_at=(1, 3))
     expected = {f"val_{name}": metrics[name] for name in NAMES}
     assert evaluated(model, queries, references=references) == expected
-    assert evaluated(model, arrays(1), references=arrays(2, 36)) == expected
+    assert evaluated(model, arrays(1), references=arrays(2, 72)) == expected
     with pytest.raises(ValueError, match="Labels are needed"):
         RetrievalEvaluation(arrays(1)[0])
     for name, value in {"metric": "l1", "relation": "all", "recall_at": (0,)}.items():

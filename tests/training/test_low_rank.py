@@ -102,12 +102,6 @@ def test_an_embedding_layer_is_merged():
         assert layer.embeddings is layer.variables[0]
 
 
-QUANTIZED = {
-    "gptq": keras.quantizers.GPTQConfig(dataset=None, tokenizer=None, group_size=-1),
-    "awq": keras.quantizers.AWQConfig(dataset=None, tokenizer=None, group_size=-1),
-}
-
-
 def quantizable():
     inputs = keras.Input((2,), dtype="int32")
     x = keras.layers.Embedding(6, 16, name="embedding")(inputs)
@@ -161,12 +155,12 @@ def test_a_quantized_layer_is_merged(tmp_path, mode, quantizes_first):
         assert error < {"int8": 0.02, "int4": 0.2, "float8": 0.06}[mode], name
 
 
-@pytest.mark.parametrize("mode", ["gptq", "awq"])
-def test_matrices_that_cannot_be_added_to_a_quantized_kernel_are_refused(mode):
+def test_matrices_that_cannot_be_added_to_a_quantized_kernel_are_refused():
     model = quantizable()
     add_lora(model, rank=1, layers=["dense"])
-    model.get_layer("dense").quantize(mode, config=QUANTIZED[mode])
-    message = f"dense cannot be added .* quantized with '{mode}'"
+    config = keras.quantizers.GPTQConfig(dataset=None, tokenizer=None, group_size=-1)
+    model.get_layer("dense").quantize("gptq", config=config)
+    message = "dense cannot be added .* quantized with 'gptq'"
     with pytest.raises(ValueError, match=message), merged_lora(model):
         pass
 
@@ -181,7 +175,6 @@ def test_matrices_that_cannot_be_added_to_a_quantized_kernel_are_refused(mode):
         ({"layers": ["depthwise"]}, r"\['depthwise'\] match none of .*matrices: \['convolution'"),
         ({"layers": ["("]}, "regular expression, received '\\('"),
         ({"rank": 0}, "rank must be .* received 0"),
-        ({"rank": 2.0}, "rank must be an integer"),
         ({"alpha": 0.0}, "alpha must be positive"),
     ],
 )

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from gradients import BACKEND, EAGERLY, compiled
-from loss_examples import EVERY_PAIR_LOSS, LAYERS, MINERS
+from loss_examples import LAYERS, MINERS, PAIR_LOSSES
 
 from gsp_tf import losses
 from gsp_tf._config import numbers_of
@@ -45,7 +45,7 @@ OTHERS = {
     "zero_shot": lambda: losses.ZeroShotLoss(4, 3),
 }
 EVERY_LOSS = {
-    **{f"loss {name}": make for name, make in (LAYERS | EVERY_PAIR_LOSS | OTHERS).items()},
+    **{f"loss {name}": make for name, make in (LAYERS | PAIR_LOSSES | OTHERS).items()},
     **{
         f"miner {name}": lambda miner=miner, regularizer=regularizer: losses.ContrastiveLoss(
             0.0, 2.0, miner=miner(), embedding_regularizer=regularizer()
@@ -240,8 +240,6 @@ def test_a_learner_and_copies_of_arguments_refuse_to_change():
     ("schedules", "message"),
     [
         ({"loss.margin": float}, r"no number loss\.margin to schedule; .* loss\.scale"),
-        ({"loss.reduction": float}, r"no number loss\.reduction"),
-        ({"loss_weights.attributes": float}, r"no number loss_weights\.attributes"),
         ({"loss.scale": 3.0}, "must be a function of the epoch or one of"),
         ({"loss.scale": lambda epoch: float("nan")}, "gives nan, which is not finite"),
         ({"loss.scale": lambda epoch: 0.0 * -1}, "scale must be positive and finite, received"),
@@ -268,7 +266,7 @@ def test_numbers_have_the_type_of_their_loss(precision, memory):
     assert found == pytest.approx(2 * expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("order", itertools.permutations(range(3)), ids=str)
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)], ids=str)
 def test_callbacks_that_keep_batches_may_come_before_or_after(order):
     schedule = Schedule({"loss.scale": lambda epoch: 1.0 + epoch})
     callbacks = HealthCheck(every=1), schedule, StopOnNaN()

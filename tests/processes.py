@@ -7,6 +7,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from types import SimpleNamespace
@@ -28,6 +29,24 @@ def run(code, *arguments, folder=None, timeout=900):
         assert process.exitcode is not None, f"The process did not end in {timeout} seconds."
         output.seek(0)
         return SimpleNamespace(returncode=process.exitcode, output=output.read().decode())
+
+
+def run_file(path, *arguments, folder=None):
+    """Run a file as a program, which finds its path and the arguments in `sys.argv[1:]`."""
+    program = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+    done = run(program, path, *arguments, folder=folder)
+    assert done.returncode == 0, done.output
+
+
+def run_fresh(*command, folder=None, **environment):
+    """Run a new interpreter, with environment variables, to its good end; what it printed."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "PYTHONPATH": paths, **environment}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    command = [sys.executable, *map(str, command)]
+    done = subprocess.run(command, env=environment, cwd=folder, check=False, **pipes)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
 def start(code, *arguments, folder=None, output=None):

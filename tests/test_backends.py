@@ -1,12 +1,10 @@
 """The backends of Keras give the same numbers, run the same programs and exchange models."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import in_float64
 import numpy as np
+import processes
 import pytest
 from digit_runs import run_command
 from on_backends import outcomes
@@ -15,18 +13,6 @@ from gsp_tf.runs import RunFolder
 from gsp_tf.search import RunModel
 
 FOLDER = Path(__file__).parent
-
-
-def run_script(backend, name, *arguments, folder=None):
-    """Run a script of this folder on a backend; what it printed."""
-    paths = os.pathsep.join(filter(None, sys.path))
-    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": paths}
-    environment.pop("JAX_ENABLE_X64", None)
-    command = [sys.executable, FOLDER / name, *arguments]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    process = subprocess.run(command, env=environment, cwd=folder, check=False, **pipes)
-    assert process.returncode == 0, process.stdout
-    return process.stdout
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +24,8 @@ def on_tensorflow():
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_values_and_gradients_are_those_of_tensorflow(on_tensorflow, backend, tmp_path):
     path = tmp_path / "outcomes.npz"
-    run_script(backend, "on_backends.py", path)
+    float32 = {"KERAS_BACKEND": backend, "JAX_ENABLE_X64": "0"}
+    processes.run_fresh(FOLDER / "on_backends.py", path, **float32)
     found = dict(np.load(path))
     assert not found.pop("uses_tensorflow")
     assert set(found) == set(on_tensorflow)
@@ -52,7 +39,8 @@ def test_runs_move_between_backends(trained, digits, tmp_path, backend="torch"):
     run, out = tmp_path / "run", tmp_path / "embeddings.npz"
     images = sorted(map(str, digits.rglob("*.png")))[::20]
     arguments = trained.recipe, run, trained.path, out, *images
-    said = run_script(backend, "runs_on_backends.py", *arguments, folder=tmp_path)
+    script = FOLDER / "runs_on_backends.py"
+    said = processes.run_fresh(script, *arguments, folder=tmp_path, KERAS_BACKEND=backend)
     assert f"onnx runs on the TensorFlow backend; Keras runs on {backend} here" in said
     assert set(RunFolder(run).metrics()["versions"]) == {"gsp_tf", "keras", backend, "python"}
     found = np.load(out)

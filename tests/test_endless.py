@@ -73,12 +73,10 @@ class Batches(keras.utils.PyDataset):
 
 ENDLESS = {
     "training_dataset": lambda: data.training_dataset(IMAGES, 8, 2, 2, seed=0),
-    "sampled_dataset": lambda: data.sampled_dataset(IMAGES, sampler(), data.TrainingView(8)),
     "sampler": sampler,
     "repeat": lambda: once().repeat(),
     "filter": lambda: once().repeat().filter(all_of).map(lambda *batch: batch).prefetch(1),
     "zip": lambda: tf.data.Dataset.zip((once().repeat().filter(all_of), once().repeat())),
-    "concatenate": lambda: once().concatenate(once().repeat().filter(all_of)),
     "iterator of tf.data": lambda: iter(once().repeat()),
     "PyDataset": lambda: Batches(None),
     "infinite PyDataset": lambda: Batches(float("inf")),
@@ -96,7 +94,6 @@ FINITE = {
     "take_while": lambda: once().repeat().take_while(all_of),
     "zip": lambda: tf.data.Dataset.zip((once().repeat().filter(all_of), once())),
     "filter": lambda: once().filter(all_of),
-    "evaluation_dataset": lambda: data.evaluation_dataset(IMAGES, 8, 2),
     "PyDataset": lambda: Batches(3),
     "loader": lambda: DataLoader(ROWS, batch_size=2, shuffle=True),
     "generator": with_return,

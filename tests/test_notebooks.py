@@ -1,12 +1,9 @@
 """Runs the notebooks in their short form, and tests what the saved ones show."""
 
 import json
-import os
 import re
 import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import processes
@@ -117,11 +114,7 @@ def test_the_short_form_runs_and_shows_its_pictures(path, folder):
 @pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=[pytest.mark.evidence])])
 def test_the_guide_to_backends_runs_in_a_new_process(backend, tmp_path):
     path = next(path for path in NOTEBOOKS if path.stem == ON_ANY_BACKEND)
-    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", RUN, sources(path)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    process = subprocess.run(command, env=environment, cwd=tmp_path, check=False, **pipes)
-    assert process.returncode == 0, process.stdout
+    processes.run_fresh("-c", RUN, sources(path), folder=tmp_path, KERAS_BACKEND=backend)
 
 
 def test_every_guide_is_checked():

@@ -1,6 +1,5 @@
 """The wheel and the sdist: what is in them, and what they say about the library."""
 
-import email
 import re
 import shutil
 import subprocess
@@ -64,14 +63,8 @@ def test_the_wheel_holds_the_library_and_nothing_else(wheel):
     assert {name for name in names if ".dist-info/" not in name} == ours
     assert {"gsp_tf/visual/tuning.html", "gsp_tf/recipes/demo.yaml"} <= ours
     assert any(name.endswith("LICENSE") for name in names)
-
-
-def test_what_the_wheel_says(wheel):
-    folder = f"gsp_tf-{gsp_tf.__version__}.dist-info"
-    metadata = email.message_from_bytes(wheel.read(f"{folder}/METADATA"))
-    assert (metadata["Name"], metadata["Version"]) == ("gsp_tf", gsp_tf.__version__)
-    assert metadata["Description-Content-Type"] == "text/markdown"
-    assert b"gsp-tf = gsp_tf.cli:main" in wheel.read(f"{folder}/entry_points.txt")
+    (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))
+    assert b"gsp-tf = gsp_tf.cli:main" in wheel.read(entry_points)
 
 
 def test_the_sdist_holds_what_a_reader_wants(sdist):
@@ -86,8 +79,6 @@ def test_one_version():
     newest, date = re.search(r"^## (\S+) \((\S+)\)$", changes, re.M).groups()
     assert citation["version"] == newest == gsp_tf.__version__
     assert str(citation["date-released"]) == date
-    assert PROJECT["project"]["dynamic"] == ["version"]
-    assert PROJECT["tool"]["hatch"]["version"]["path"] == "gsp_tf/_version.py"
 
 
 def test_the_demo_installs_what_the_library_needs_and_no_more():

@@ -8,8 +8,6 @@ import functools
 import os
 import re
 import shlex
-import shutil
-import subprocess
 import textwrap
 from pathlib import Path
 
@@ -26,16 +24,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "experiments/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.M)
 OWN_FOLDERS = ("my_images", "other_images")
-PROGRAMS = (
-    "base64",
-    "curl",
-    "docker",
-    "gsp-tf",
-    "make",
-    "pip",
-    "python",
-    "tensorflow_model_server",
-)
+OTHER_PROGRAMS = ("curl", "docker", "gsp-tf", "pip", "tensorflow_model_server")
+OF_THE_SHELL = ("done", "export", "for", "until")
 
 
 def blocks(page, language=None):
@@ -72,11 +62,6 @@ def test_every_block_is_in_a_language_that_is_tested(page):
     assert page.read_text("utf-8").count("```") == 2 * len(blocks(page))
 
 
-def test_the_examples_of_the_readme_are_short():
-    for _, code in blocks(ROOT / "README.md", "python"):
-        assert len(code.strip().splitlines()) <= 16
-
-
 @pages("python")
 def test_python_blocks_run(page, tmp_path, monkeypatch, short_training):
     monkeypatch.chdir(tmp_path)
@@ -86,9 +71,8 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, short_training):
     plt.close("all")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
-def test_a_saved_model_is_used_in_a_new_process(page, tmp_path, monkeypatch):
-    *_, (_, prepared), (_, code) = blocks(ROOT / page, "python")
+def test_a_saved_model_is_used_in_a_new_process(tmp_path, monkeypatch):
+    *_, (_, prepared), (_, code) = blocks(ROOT / "README.md", "python")
     assert "write_run" in prepared and "keras.saving.load_model" in code
     monkeypatch.chdir(tmp_path)
     exec(prepared, {"keras": keras})
@@ -106,45 +90,17 @@ def test_yaml_blocks_are_parts_of_recipes(page, tmp_path):
         load_recipe(file)
 
 
-@pytest.fixture
-def run_by_stand_ins(tmp_path):
-    """Function that runs a block in a shell that only notes the commands, and gives them.
-
-    In the place of each of `PROGRAMS`, and of the scripts of experiments/, another script writes
-    down its folder and arguments. Nothing else is to be found, so that any other command is an
-    error.
-    """
-    log = tmp_path / "commands"
-    stand_in = f'#!/bin/bash\nprintf "%q " "$PWD" "${{0##*/}}" "$@" >> {log}\necho >> {log}\n'
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    for name in PROGRAMS:
-        (programs / name).write_text(stand_in)
-        (programs / name).chmod(0o755)
-    copy = tmp_path / "checkout"
-    (copy / ".venv/bin").mkdir(parents=True)
-    for name in ("gsp-tf", "pip"):
-        installed = copy / ".venv/bin" / name
-        installed.write_text(stand_in)
-        installed.chmod(0o755)
-    left_out = shutil.ignore_patterns("results", "figures")
-    shutil.copytree(ROOT / "experiments", copy / "experiments", ignore=left_out)
-    for script in copy.rglob("*.sh"):
-        script.write_text(stand_in)
-    (copy / "recipe.yaml").write_text("name: mine\n")
-    (copy / "train.py").touch()
-
-    def run(code):
-        log.write_text("")
-        shell = ["/bin/bash", "-euc", code]
-        subprocess.run(shell, cwd=copy, env={"PATH": str(programs)}, check=True)
-        return [shlex.split(line) for line in log.read_text().splitlines()]
-
-    return run
+def commands_of(code):
+    """The words of each command of a shell, in which 1 stands for every variable."""
+    for line in code.replace("\\\n", " ").splitlines():
+        words = shlex.split(re.sub(r"\$\w+", "1", line), comments=True)
+        words = [word for word in words if not re.match("[A-Z_]+=", word)]
+        if words:
+            yield words
 
 
 @pages("sh")
-def test_commands_are_understood(page, run_by_stand_ins, monkeypatch):
+def test_commands_are_understood(page, tmp_path, monkeypatch):
     accepted = []
     is_folder = os.path.isdir
     monkeypatch.setattr(os.path, "isdir", lambda path: path in OWN_FOLDERS or is_folder(path))
@@ -156,15 +112,22 @@ def test_commands_are_understood(page, run_by_stand_ins, monkeypatch):
 
         monkeypatch.setitem(COMMANDS, name, accept)
     makefile = (ROOT / "Makefile").read_text("utf-8")
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    (tmp_path / "recipe.yaml").write_text("name: mine\n")
+    (tmp_path / "train.py").touch()
     for line, code in blocks(page, "sh"):
-        for folder, program, *arguments in run_by_stand_ins(code):
+        monkeypatch.chdir(tmp_path)
+        for program, *arguments in commands_of(code):
             context = f"{page}, line {line}: {program} {shlex.join(arguments)}"
             if program == "gsp-tf" and not {"--help", "--help-all"} & set(arguments):
-                monkeypatch.chdir(folder)
                 accepted.clear()
                 run_command(*arguments)
                 assert accepted, context
-            if program == "make":
+            elif program == "make":
                 assert re.search(f"^{arguments[0]}:", makefile, re.M), context
-            if program == "python" and not arguments[0].startswith("-"):
-                assert os.path.exists(os.path.join(folder, arguments[0])), context
+            elif program == "python":
+                assert Path(arguments[0]).exists(), context
+            elif program == "cd":
+                monkeypatch.chdir(arguments[0])
+            else:
+                assert program in (*OTHER_PROGRAMS, *OF_THE_SHELL), context

@@ -173,9 +173,7 @@ def main(path):
 
 def test_two_replicas_give_the_numbers_of_one(tmp_path):
     path = tmp_path / "results.json"
-    program = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
-    process = processes.run(program, __file__, path)
-    assert process.returncode == 0, process.output
+    processes.run_file(__file__, path)
     results = json.loads(path.read_text())
     # A loss made outside the scope.
     assert "must be made within strategy.scope()" in results["outside"]

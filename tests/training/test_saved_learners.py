@@ -108,9 +108,7 @@ def found(tmp_path_factory):
         for _ in range(2):
             learners[name].train_on_batch(*batch(name))
         learners[name].save(folder / f"{name}.keras")
-    program = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
-    process = processes.run(program, __file__, folder=folder)
-    assert process.returncode == 0, process.output
+    processes.run_file(__file__, folder=folder)
     return {
         name: (outcomes(learner, *batch(name)), np.load(folder / f"{name}.npz"))
         for name, learner in learners.items()

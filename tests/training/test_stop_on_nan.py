@@ -82,16 +82,6 @@ def test_names_what_held_the_first_nan(case, capsys):
     assert type(model.train_function).__name__ == "function"
 
 
-def test_names_the_layer_of_a_learner():
-    embedder = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3), with_log()], name="net")
-    learner = MetricLearner(embedder, CrossBatchMemory(ContrastiveLoss(), 12))
-    learner.compile(keras.optimizers.SGD(0.01), run_eagerly=True)
-    callback = StopOnNaN()
-    learner.fit(dataset(), callbacks=[callback], verbose=0)
-    assert callback.diverged_at == (0, 0)
-    assert callback.diverged_in == "the output of the layer log"
-
-
 def test_names_the_loss_of_a_learner():
     learner, callback = learner_with(CrossBatchMemory(ContrastiveLoss(), 60)), StopOnNaN()
     learner.fit(dataset(), callbacks=[callback], verbose=0)

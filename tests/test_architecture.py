@@ -17,7 +17,6 @@ TREES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): ast.parse(path.read_text("utf-8"))
     for path in sorted((ROOT / "gsp_tf").rglob("*.py"))
 }
-DEFINITIONS = ast.FunctionDef, ast.ClassDef
 EXPORTS = {package: importlib.import_module(f"gsp_tf.{package}").__all__ for package in PACKAGES}
 
 
@@ -36,11 +35,6 @@ def imported(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gsp_tf.")
         for alias in node.names
     }
-
-
-def exported(module):
-    """Names that the package of a module exports."""
-    return set(EXPORTS.get(room_of(module), ()))
 
 
 def test_imports_go_down():

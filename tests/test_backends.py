@@ -13,6 +13,21 @@ from gsp_tf.runs import RunFolder
 from gsp_tf.search import RunModel
 
 FOLDER = Path(__file__).parent
+# Arguments: a recipe, a run folder to make, a run of another backend, a file for the embeddings by
+# both models, and the images to embed.
+RUN_AND_EMBED = """
+import sys
+import numpy as np
+from digit_runs import run_command
+from gsp_tf.search import RunModel
+
+recipe, run, other, out, *images = sys.argv[1:]
+assert run_command("train", recipe, "--run", run) == 0
+assert run_command("export", run, "--format", "keras") == 0
+assert run_command("export", run, "--format", "onnx") == 1
+models = {"here": RunModel(run), "there": RunModel(other)}
+np.savez(out, **{name: model.embed_images(images).embeddings for name, model in models.items()})
+"""
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +54,8 @@ def test_runs_move_between_backends(trained, digits, tmp_path, backend="torch"):
     run, out = tmp_path / "run", tmp_path / "embeddings.npz"
     images = sorted(map(str, digits.rglob("*.png")))[::20]
     arguments = trained.recipe, run, trained.path, out, *images
-    script = FOLDER / "runs_on_backends.py"
-    said = processes.run_fresh(script, *arguments, folder=tmp_path, KERAS_BACKEND=backend)
+    command = "-c", RUN_AND_EMBED, *arguments
+    said = processes.run_fresh(*command, folder=tmp_path, KERAS_BACKEND=backend)
     assert f"onnx runs on the TensorFlow backend; Keras runs on {backend} here" in said
     assert set(RunFolder(run).metrics()["versions"]) == {"gsp_tf", "keras", backend, "python"}
     found = np.load(out)

@@ -52,12 +52,6 @@ class EndlessRows(IterableDataset):
     __iter__ = Endless.__iter__
 
 
-class EndlessSampler(torch.utils.data.Sampler):
-    def __iter__(self):
-        while True:
-            yield 0
-
-
 class Batches(keras.utils.PyDataset):
     def __init__(self, num_batches):
         super().__init__()
@@ -74,14 +68,13 @@ class Batches(keras.utils.PyDataset):
 ENDLESS = {
     "training_dataset": lambda: data.training_dataset(IMAGES, 8, 2, 2, seed=0),
     "sampler": sampler,
-    "repeat": lambda: once().repeat(),
     "filter": lambda: once().repeat().filter(all_of).map(lambda *batch: batch).prefetch(1),
     "zip": lambda: tf.data.Dataset.zip((once().repeat().filter(all_of), once().repeat())),
     "iterator of tf.data": lambda: iter(once().repeat()),
     "PyDataset": lambda: Batches(None),
     "infinite PyDataset": lambda: Batches(float("inf")),
     "loader of our sampler": lambda: DataLoader(ROWS, batch_sampler=sampler()),
-    "loader of a sampler": lambda: DataLoader(ROWS, batch_size=2, sampler=EndlessSampler()),
+    "loader of a sampler": lambda: DataLoader(ROWS, batch_size=2, sampler=EndlessRows()),
     "loader of rows": lambda: DataLoader(EndlessRows(), batch_size=None),
     "generator": without_return,
     "expression": lambda: (batch for batch in itertools.repeat(BATCH)),

@@ -51,6 +51,11 @@ REFUSED = {
     "training: {optimizer: sgd, optimizer_arguments: {momentun: 0.5}}":
         "optimizer_arguments.momentun is not an argument of sgd; did you mean momentum",
     "training: {optimizer_arguments: {weight_decay: 0.5}}": "optimizer_arguments.weight_decay",
+    "training: {optimizer_arguments: {epsilon: .inf}}": "epsilon must be .*, received inf",
+    "training: {optimizer_arguments: {beta_1: 1.0}}": "beta_1 must be .*, received 1.0",
+    "training: {optimizer: muon, optimizer_arguments: {ns_steps: 0}}": "ns_steps must be .* 0",
+    "training: {optimizer: ftrl, optimizer_arguments: {learning_rate_power: .nan}}":
+        "learning_rate_power must be .*, received nan",
     "backbone: {lora: {alpha: 2}}": "lora.alpha must be null without a backbone.lora.rank",
     "backbone: {freeze: [conv2d], lora: {rank: 2}}": "backbone.freeze must be empty with",
     "training: {epochs: many}": "training.epochs",
@@ -91,6 +96,8 @@ REFUSED = {
     "loss: {name: weighted_sum}": "loss.terms must be a list of losses, such as",
     "loss: {name: weighted_sum, terms: [{margin: 1.0}]}": r"received \({'margin': 1.0},\)",
     "loss: {name: weighted_sum, terms: [{name: tripet}]}": "must be one of .* did you mean triplet",
+    "loss: {name: weighted_sum, terms: [{name: triplet, margin: .inf}]}": "must be .* inf",
+    "loss: {name: arc_face, proxies_regularizer: {name: lp, weight: .inf}}": "must be .* inf",
     "loss: {name: weighted_sum, terms: [{name: triplet, margins: 1.0}]}":
         "loss.margins is not an argument of triplet",
     "loss_wrapper: {name: cross_batch_memory}": "capacity is missing; cross_batch",

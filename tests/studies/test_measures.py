@@ -15,6 +15,7 @@ from gsp_tf.evaluation import retrieval_metrics, zero_shot_prediction
 from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.ops import partial_transport
 
+pytestmark = pytest.mark.evidence
 SHAPE = (2, 4, 9)
 PARAMETERS = {"transport_ratio": 0.3, "entropy_smoothing": 5.0}
 FEATURES = tf.constant(np.random.default_rng(0).normal(size=(3, 2, 2, 5)), tf.float32)

@@ -11,6 +11,7 @@ from gsp_tf.data import ArrayImages
 from gsp_tf.recipe import load_recipe, resolved
 from gsp_tf.runs import RunFolder, build_learner, load_splits, place_maps
 
+pytestmark = pytest.mark.evidence  # started by name: pytest -m evidence tests/studies
 SWEEPS = ("sensitivity", "ccp", "collage", "crt_generalization", "gsp_sharpness", "sweeps")
 CLASSES = 12
 

@@ -194,21 +194,6 @@ def test_a_section_refuses_values_of_other_types(make, message):
         make()
 
 
-def test_every_field_has_a_help_text():
-    from jsonargparse import ArgumentParser
-
-    from gsp_tf.recipe import add_recipe_arguments
-
-    parser = ArgumentParser()
-    add_recipe_arguments(parser)
-    undocumented = [
-        action.dest
-        for action in parser._actions
-        if action.option_strings and "." in action.dest and not action.help
-    ]
-    assert not undocumented
-
-
 @pytest.mark.parametrize(
     "text",
     ["class_path: bad_module.Recipe", "loss: {margins: [{class_path: bad_module.Margin}]}"],

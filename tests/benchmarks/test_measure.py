@@ -25,12 +25,5 @@ def test_sides_take_turns_and_the_warm_up_does_not_count():
     assert list(times) == ["a", "b"] and min(times.values()) > 0
 
 
-def test_every_round_may_have_arguments_of_its_own():
-    received = []
-    sides = {"a": received.append, "b": received.append}
-    measure.medians({k: lambda x, f=f: [f(x), x] for k, f in sides.items()}, lambda n: [n], 1)
-    assert received == [n for n in range(measure.WARM_UP + 1) for _ in sides]
-
-
 def test_peak_is_that_of_what_the_call_held():
     assert 60 * 2**20 < measure.peak_bytes(lambda: np.ones(2**23)) < 100 * 2**20

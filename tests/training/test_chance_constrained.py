@@ -3,11 +3,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_tf.losses import ContrastiveLoss, ProxyNCALoss
+from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.training import (
     ChanceConstrainedTrainer,
     MetricLearner,
-    ProjectionLearner,
     ProxyPool,
     RetrievalEvaluation,
 )
@@ -186,25 +185,6 @@ def test_training_finds_the_classes_as_its_learner_was_compiled():
     assert best == max(p["map_at_r"] for p in trainer.projections)
     assert trainer.learner.jit_compile and trainer.learner.steps_per_execution == steps
     assert sum(p["steps"] for p in trainer.projections) == 3 * len(history["loss"])
-
-
-def test_the_distance_of_all_weights_of_the_embedder_is_saved(tmp_path):
-    embedder = keras.Sequential(
-        [keras.Input((COLUMNS,)), keras.layers.Dense(4), keras.layers.BatchNormalization()]
-    )
-    learner = ProjectionLearner(embedder, ProxyNCALoss(CLASSES))
-    learner.compile(keras.optimizers.SGD(0.5), run_eagerly=True)
-    start = [variable.numpy() for variable in embedder.trainable_variables]
-    learner.project_from_here(0.7)
-    learner.fit(*TRAIN, verbose=0)
-    moved = zip(embedder.trainable_variables, start, strict=True)
-    square = sum(np.sum(np.square(variable.numpy() - value)) for variable, value in moved)
-    assert learner.distance_moved() == pytest.approx(np.sqrt(square), rel=1e-5) and square > 0.01
-    learner.save(tmp_path / "learner.keras")
-    loaded = keras.models.load_model(tmp_path / "learner.keras")
-    assert isinstance(loaded, ProjectionLearner)
-    assert loaded.distance_moved() == pytest.approx(np.sqrt(square), rel=1e-5)
-    assert float(loaded.projection_weight) == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize(

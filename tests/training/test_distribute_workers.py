@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import processes
 import pytest
-from PIL import Image
+from own_model import write_folder
 
 from gsp_tf.training import epoch_of
 
@@ -38,14 +38,7 @@ SMALLER = {
 
 @pytest.fixture
 def folder(tmp_path):
-    rng = np.random.default_rng(0)
-    for name in range(12):
-        images = tmp_path / "my_images" / f"class {name}"
-        images.mkdir(parents=True)
-        color = rng.integers(0, 255, 3)
-        for i in range(3):
-            pixels = np.clip(color + rng.normal(0, 30, (64, 64, 3)), 0, 255).astype("uint8")
-            Image.fromarray(pixels).save(images / f"{i}.png")
+    write_folder(tmp_path / "my_images", num_classes=12)
     (tmp_path / "shared").mkdir()
     return tmp_path
 

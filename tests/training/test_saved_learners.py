@@ -12,6 +12,7 @@ from gsp_tf.layers import GeneralizedSumPooling, PixelNormalization
 from gsp_tf.losses import ContrastiveLoss, HardNegativeMiner, ProxyNCALoss, ZeroShotLoss
 from gsp_tf.training import (
     MetricLearner,
+    ProjectionLearner,
     with_learning_rate_multipliers,
     with_weight_decay_exclusions,
 )
@@ -61,8 +62,17 @@ def learner_of(loss, optimizer="adam"):
     return learner
 
 
+def projection_learner():
+    """A learner that stays near the weights at its start."""
+    learner = ProjectionLearner(dense(), ProxyNCALoss(4))
+    learner.project_from_here(0.7)
+    learner.compile("adam", run_eagerly=EAGERLY)
+    return learner
+
+
 LEARNERS = {
     "gsp": gsp_learner,
+    "projection": projection_learner,
     "frozen": frozen_learner,
     "plain": plain_model,
     "scaled": lambda: learner_of(

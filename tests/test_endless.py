@@ -72,7 +72,6 @@ ENDLESS = {
     "zip": lambda: tf.data.Dataset.zip((once().repeat().filter(all_of), once().repeat())),
     "iterator of tf.data": lambda: iter(once().repeat()),
     "PyDataset": lambda: Batches(None),
-    "infinite PyDataset": lambda: Batches(float("inf")),
     "loader of our sampler": lambda: DataLoader(ROWS, batch_sampler=sampler()),
     "loader of a sampler": lambda: DataLoader(ROWS, batch_size=2, sampler=EndlessRows()),
     "loader of rows": lambda: DataLoader(EndlessRows(), batch_size=None),
@@ -90,7 +89,6 @@ FINITE = {
     "PyDataset": lambda: Batches(3),
     "loader": lambda: DataLoader(ROWS, batch_size=2, shuffle=True),
     "generator": with_return,
-    "islice": lambda: itertools.islice(itertools.repeat(BATCH), 3),
     "repeat": lambda: itertools.repeat(BATCH, 3),
     "list": lambda: [BATCH],
 }

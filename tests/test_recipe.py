@@ -31,14 +31,6 @@ def test_every_recipe_builds_its_learner(path):
     assert learner.embedder.output_names
 
 
-def test_a_pair_of_recipes_differs_in_the_pooling_only():
-    gap, gsp = (
-        load_recipe(EXPERIMENTS / f"omniglot_collage_{name}.yaml") for name in ("gap", "gsp")
-    )
-    assert (gap.data, gap.backbone, gap.embedding) == (gsp.data, gsp.backbone, gsp.embedding)
-    assert (gap.loss, gap.training, gap.evaluation) == (gsp.loss, gsp.training, gsp.evaluation)
-
-
 def test_round_trip_of_a_training_with_everything(tmp_path):
     training = TrainingRecipe(
         learning_rate_multipliers={"proxies|centers$": 100.0, "conv2d": 0.0},

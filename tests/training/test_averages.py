@@ -12,7 +12,6 @@ from gsp_tf.training import (
     SaveBest,
     averaged_weights,
 )
-from gsp_tf.training.optimizers import restart_averages
 
 POINTS = np.random.default_rng(0).normal(size=(16, 4)).astype("float32")
 LABELS = np.arange(16) % 4
@@ -95,19 +94,6 @@ def test_what_is_evaluated_and_saved_are_the_averages_of_the_recurrence(tmp_path
     saved = keras.models.load_model(best.path, compile=False).embedder
     assert_close(saved.trainable_variables, expected[best.best_epoch])
     assert_close(learner.embedder.trainable_variables, expected[-1])  # `fit` ends with them
-
-
-def test_without_a_step_or_without_averages_nothing_changes():
-    learner = learner_of()
-    before = weights_of(learner)
-    with averaged_weights(learner):
-        np.testing.assert_array_equal(weights_of(learner)[0], before[0])
-    learner.compile(keras.optimizers.SGD(0.5), run_eagerly=EAGERLY)
-    fit(learner, [], epochs=1)
-    before = weights_of(learner)
-    restart_averages(learner)
-    with averaged_weights(learner):
-        np.testing.assert_array_equal(weights_of(learner)[0], before[0])
 
 
 def test_problems_of_ccp_take_the_averages_and_begin_them_again():

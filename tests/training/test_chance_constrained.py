@@ -4,12 +4,7 @@ import pytest
 import tensorflow as tf
 
 from gsp_tf.losses import ContrastiveLoss
-from gsp_tf.training import (
-    ChanceConstrainedTrainer,
-    MetricLearner,
-    ProxyPool,
-    RetrievalEvaluation,
-)
+from gsp_tf.training import ChanceConstrainedTrainer, MetricLearner, ProxyPool, RetrievalEvaluation
 
 CLASSES, PER_CLASS, COLUMNS = 6, 9, 8
 

@@ -8,12 +8,7 @@ from gradients import BACKEND, EAGERLY, FEW_STEPS
 
 from gsp_tf import losses
 from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
-from gsp_tf.training import (
-    ChanceConstrainedTrainer,
-    MetricLearner,
-    ProxyPool,
-    RetrievalEvaluation,
-)
+from gsp_tf.training import ChanceConstrainedTrainer, MetricLearner, ProxyPool, RetrievalEvaluation
 
 LABELS = np.arange(48) // 2 % 4
 

@@ -143,20 +143,6 @@ def test_subclassed_embedder(tmp_path):
     assert loaded.fit(dataset(), verbose=0).history["loss"][0] < history[0]
 
 
-def test_frozen_embedder_and_sequential_one_without_an_input():
-    frozen = vector_embedder()
-    frozen.trainable = False
-    kernel = frozen.layers[-1].kernel.numpy()
-    for embedder in (frozen, keras.Sequential([keras.layers.Dense(5)])):
-        learner = MetricLearner(embedder, ProxyNCALoss(CLASSES))
-        learner.compile("adam", run_eagerly=True)
-        history = learner.fit(dataset(), epochs=2, verbose=0).history
-        assert learner.embedding_loss.proxies.shape == (CLASSES, 5)
-        assert set(history) == {"loss", "embedding_loss"}
-        assert history["loss"][1] < history["loss"][0]
-    np.testing.assert_array_equal(frozen.layers[-1].kernel, kernel)
-
-
 def test_a_function_may_be_the_loss_and_gets_the_labels_as_they_are():
     x, _ = samples(8)
     labels = 2**24 + np.arange(8) // 2

@@ -154,33 +154,6 @@ sys.argv[1:] = {command}
 from gsp_tf.cli import main
 main()
 """
-FALSE_TENSORFLOW = """
-import os
-os.write(2, b"I0000 00:00 port.cc:153] oneDNN custom operations are on.\\n")
-raise ImportError("TensorFlow is not for this processor")
-"""
-
-
-@pytest.mark.parametrize("level", [None, "0"])
-def test_the_log_of_tensorflow_is_kept_back_unless_its_import_fails(tmp_path, level):
-    (tmp_path / "tensorflow.py").write_text(FALSE_TENSORFLOW)
-    noisy = FALSE_TENSORFLOW.replace("raise", "\nif os.environ.get('FAILS'):\n    raise")
-    code = "import sys; from gsp_tf.cli import main; from gsp_tf.commands import COMMANDS\n"
-    code += "def command(runs: list[str]):\n    'Report.\\n\\nArgs:\\n    runs: r'\n"
-    code += "    __import__('importlib.util').util.find_spec('tensorflow')  # as Keras does\n"
-    code += "    __import__('tensorflow')\n"
-    code += "COMMANDS['report'] = command\n"
-    code = f"sys = __import__('sys'); sys.path.insert(0, {str(tmp_path)!r})\n{code}"
-    environment = {} if level is None else {"TF_CPP_MIN_LOG_LEVEL": level}
-    process = start(code + "main(['report', 'a'])", env=environment)
-    err = output(process)[1]
-    assert err.startswith("I0000") and "not for this processor" in err and process.returncode == 1
-    (tmp_path / "tensorflow.py").write_text(noisy)
-    process = start(code + "main(['report', 'a'])", env=environment)
-    err = output(process)[1]
-    assert process.returncode == 0 and err.startswith("I0000") == (level == "0")
-
-
 IMPORTS = """
 import gc
 import sys
@@ -244,22 +217,44 @@ STOPS = {
 }
 
 
+def start_report(body, **options):
+    """A process of the command `gsp-tf report a` that ends with the body."""
+    ending = "COMMANDS['report'] = command\nsys.argv = ['gsp-tf', 'report', 'a']\nmain()"
+    return start(f"{PROLOGUE}{body}\n{ending}", **options)
+
+
 @pytest.mark.parametrize("where", STOPS)
 def test_a_signal_ends_a_command_with_one_line(where):
     body, code, detail = STOPS[where]
-    process = start(
-        f"{PROLOGUE}{body}\nCOMMANDS['report'] = command\n"
-        "sys.argv = ['gsp-tf', 'report', 'a']\nmain()"
-    )
-    out, err = output(process)
-    assert (process.returncode, err) == (code, f"gsp-tf: interrupted{detail}\n")
-    assert out == "result\n"
+    process = start_report(body)
+    assert output(process) == ("result\n", f"gsp-tf: interrupted{detail}\n")
+    assert process.returncode == code
 
 
 def test_a_signal_that_is_ignored_from_the_start_stays_ignored():
-    body = "    send(signal.SIGHUP)\n    return 0"
-    process = start(
-        f"{PROLOGUE}{body}\nCOMMANDS['report'] = command\nmain(['report', 'a'])",
+    process = start_report(
+        "    send(signal.SIGHUP)\n    return 0",
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
     )
     assert output(process) == ("result\n", "") and process.returncode == 0
+
+
+FALSE_TENSORFLOW = """
+import os
+os.write(2, b"I0000 00:00 port.cc:153] oneDNN custom operations are on.\\n")
+if os.environ.get("FAILS"):
+    raise ImportError("TensorFlow is not for this processor")
+"""
+
+
+@pytest.mark.parametrize("level", [{}, {"TF_CPP_MIN_LOG_LEVEL": "0"}])
+def test_the_log_of_tensorflow_is_kept_back_unless_its_import_fails(tmp_path, level):
+    (tmp_path / "tensorflow.py").write_text(FALSE_TENSORFLOW)
+    body = f"    sys.path.insert(0, {str(tmp_path)!r})\n    from importlib.util import find_spec\n"
+    body += "    find_spec('tensorflow')  # as Keras does\n    import tensorflow"
+    process = start_report(body, env=level | {"FAILS": "yes"})
+    err = output(process)[1]
+    assert err.startswith("I0000") and "not for this processor" in err and process.returncode == 1
+    process = start_report(body, env=level)
+    err = output(process)[1]
+    assert process.returncode == 0 and err.startswith("I0000") == bool(level)

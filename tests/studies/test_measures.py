@@ -10,7 +10,6 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
-from gsp_tf import backbones
 from gsp_tf.evaluation import retrieval_metrics, zero_shot_prediction
 from gsp_tf.layers import GeneralizedSumPooling
 from gsp_tf.ops import partial_transport
@@ -220,25 +219,3 @@ def test_intervals_are_those_of_the_paired_t_test(study):
     np.testing.assert_allclose([mean - half, mean + half], expected)
     assert page.interval({0: 3.0, 1: 5.0}, {1: 4.0, 2: 9.0}) == (1.0, None)
     assert page.interval({0: 1.0}, {1: 1.0}) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "side"), [("resnetv2_20", 27), ("resnetv2_20_bottleneck", 32), ("resnet20", 27)]
-)
-def test_a_twin_in_pytorch_is_its_network(study, name, side):
-    import torch
-
-    keras.utils.set_random_seed(0)
-    network, rng = backbones.create(name, (side, side, 3)), np.random.default_rng(0)
-    network.set_weights([w + rng.uniform(0, 0.1, w.shape) for w in network.get_weights()])
-    twin = study("classifier").Twin(network).eval()
-    images = rng.uniform(0, 255, (2, side, side, 3)).astype("float32")
-    expected = network.predict(images, verbose=0)
-    with torch.no_grad():
-        found = twin(torch.from_numpy(images).permute(0, 3, 1, 2)).permute(0, 2, 3, 1).numpy()
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
-    before = network.get_weights()
-    network.set_weights([np.zeros_like(w) for w in before])
-    twin.write()
-    for given, written in zip(before, network.get_weights(), strict=True):
-        np.testing.assert_array_equal(given, written)

@@ -17,12 +17,12 @@ POINTS = np.random.default_rng(0).normal(size=(16, 4)).astype("float32")
 LABELS = np.arange(16) % 4
 
 
-def learner_of(momentum=0.8, wrap=lambda optimizer: optimizer, **settings):
+def learner_of(momentum=0.8, **settings):
     inputs = keras.Input((4,))
     embedder = keras.Model(inputs, keras.layers.Dense(3, name="dense")(inputs))
     learner = MetricLearner(embedder, ContrastiveLoss())
     optimizer = keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=momentum, **settings)
-    learner.compile(wrap(optimizer), run_eagerly=EAGERLY)
+    learner.compile(optimizer, run_eagerly=EAGERLY)
     learner.optimizer.build(learner.trainable_variables)
     return learner
 

@@ -1,4 +1,5 @@
 import functools
+import gc
 import importlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,13 @@ HEADS = {
         "conv1.bn.num_batches_tracked": (),
     },
 }
+
+
+@pytest.fixture(autouse=True)
+def networks_are_given_back():
+    """Large networks, which refer to themselves, wait for no collection."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

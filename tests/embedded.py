@@ -68,12 +68,6 @@ def with_another_model(run, path):
     return path
 
 
-def images_table(names, labels, embeddings, **columns):
-    """A table of embedded images."""
-    known = {"path": pa.array(names, pa.string()), "label": pa.array(labels, pa.string())}
-    return pa.table({**columns, **known, "embedding": vector_column(embeddings)})
-
-
 def write_embeddings(path, embeddings, names=None, labels=None, shard_size=64, model="a"):
     """A folder of embeddings in the format of `embed_images`."""
     folder = EmbeddingsFolder(path)
@@ -94,7 +88,12 @@ def write_embeddings(path, embeddings, names=None, labels=None, shard_size=64, m
     metadata.write(folder.metadata_path)
     for number in range(metadata.num_shards):
         part = slice(number * shard_size, (number + 1) * shard_size)
-        folder.write_shard(number, images_table(names[part], labels[part], embeddings[part]))
+        columns = {
+            "path": pa.array(names[part], pa.string()),
+            "label": pa.array(labels[part], pa.string()),
+            "embedding": vector_column(embeddings[part]),
+        }
+        folder.write_shard(number, pa.table(columns))
     return path
 
 

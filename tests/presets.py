@@ -11,32 +11,17 @@ _MLP = {"intermediate_dim": 32, **_SIZES, **_SQUARE}
 _TEXT = {"vocabulary_size": 9, "embedding_dim": 16, "intermediate_dim": 32} | _SIZES
 
 
-def _clip(models):
-    text = models.CLIPTextEncoder(max_sequence_length=4, **_TEXT)
-    return models.CLIPBackbone(models.CLIPVisionEncoder(**_MLP), text, projection_dim=16)
-
-
-def _siglip(models, side=32):
-    text = models.SigLIPTextEncoder(max_sequence_length=4, **_TEXT)
+def _towers(models, name, *options, side=32):
+    """A network of two towers: one for images of a side, and one for texts."""
+    vision, text, both = (
+        getattr(models, f"{name}{part}") for part in ("VisionEncoder", "TextEncoder", "Backbone")
+    )
     of_images = {**_MLP, "image_shape": (side, side, 3)}
-    return models.SigLIPBackbone(models.SigLIPVisionEncoder(**of_images), text)
-
-
-def _swin(models, side=64, window_size=4):
-    sizes = {"patch_size": 4, "embed_dim": 8, "depths": (1, 1), "num_heads": (1, 1)}
-    return models.SwinTransformerBackbone((side, side, 3), window_size=window_size, **sizes)
-
-
-def _meta_clip(models):
-    of_images = models.MetaCLIP2VisionEncoder(**_MLP)
-    text = models.MetaCLIP2TextEncoder(max_sequence_length=4, **_TEXT)
-    return models.MetaCLIP2Backbone(of_images, text, 16)
+    return both(vision(**of_images), text(max_sequence_length=4, **_TEXT), *options)
 
 
 def _efficientnet(models):
     two_stages = {
-        "width_coefficients": [0.25, 0.25],
-        "depth_coefficients": [0.1, 0.1],
         "kernel_sizes": [3, 3],
         "num_repeats": [1, 1],
         "input_filters": [32, 16],
@@ -97,22 +82,23 @@ def _mobilenet_v5(models):
     )
 
 
-def _hgnet(models):
-    return models.HGNetV2Backbone(
-        depths=[1, 1],
-        embedding_size=8,
-        hidden_sizes=[16, 16],
-        stem_channels=[3, 8, 8],
-        hidden_act="relu",
-        use_learnable_affine_block=False,
-        stackwise_stage_filters=[(8, 8, 16, 1, 1, 3), (16, 8, 16, 1, 1, 3)],
-        apply_downsample=[False, True],
-        use_lightweight_conv_block=[False, False],
-    )
-
-
-def _mit(models):
-    return models.MiTBackbone(
+NETWORKS = {
+    "DINOV2": lambda models: models.DINOV2Backbone(
+        num_register_tokens=4, position_embedding_shape=(32, 32, 3), **_MLP
+    ),
+    "DINOV3": lambda models: models.DINOV3Backbone(num_register_tokens=3, **_MLP),
+    "ViT": lambda models: models.ViTBackbone(mlp_dim=32, **_SIZES, **_SQUARE),
+    "CLIP": lambda models: _towers(models, "CLIP", 16),
+    "SigLIP": lambda models, side=32: _towers(models, "SigLIP", side=side),
+    "SwinTransformer": lambda models: models.SwinTransformerBackbone(
+        (64, 64, 3), patch_size=4, embed_dim=8, depths=(1, 1), num_heads=(1, 1), window_size=4
+    ),
+    "ResNet": lambda models: models.ResNetBackbone(
+        [64], [7], [64, 64], [1, 1], [1, 2], "basic_block", image_shape=(None, None, 3)
+    ),
+    "MetaCLIP2": lambda models: _towers(models, "MetaCLIP2", 16),
+    "DeiT": lambda models: models.DeiTBackbone(**_MLP),
+    "MiT": lambda models: models.MiTBackbone(
         layerwise_depths=[1, 1],
         num_layers=2,
         hidden_dims=[8, 16],
@@ -122,11 +108,23 @@ def _mit(models):
         layerwise_patch_sizes=[7, 3],
         layerwise_strides=[4, 2],
         image_shape=(32, 32, 3),
-    )
-
-
-def _csp(models):
-    return models.CSPNetBackbone(
+    ),
+    "EfficientNet": _efficientnet,
+    "MobileNet": _mobilenet,
+    "MobileNetV5": _mobilenet_v5,
+    "DenseNet": lambda models: models.DenseNetBackbone([1, 1], growth_rate=8),
+    "HGNetV2": lambda models: models.HGNetV2Backbone(
+        depths=[1, 1],
+        embedding_size=8,
+        hidden_sizes=[16, 16],
+        stem_channels=[3, 8, 8],
+        hidden_act="relu",
+        use_learnable_affine_block=False,
+        stackwise_stage_filters=[(8, 8, 16, 1, 1, 3), (16, 8, 16, 1, 1, 3)],
+        apply_downsample=[False, True],
+        use_lightweight_conv_block=[False, False],
+    ),
+    "CSPNet": lambda models: models.CSPNetBackbone(
         stem_filters=8,
         stem_kernel_size=3,
         stem_strides=1,
@@ -134,37 +132,10 @@ def _csp(models):
         stackwise_strides=[2, 2],
         stackwise_depth=[1, 1],
         block_type="dark_block",
-        groups=1,
         stage_type="dark",
         bottle_ratio=[0.5],
-        block_ratio=[1.0],
         stem_padding="same",
-    )
-
-
-NETWORKS = {
-    "DINOV2": lambda models: models.DINOV2Backbone(
-        num_register_tokens=4, position_embedding_shape=(32, 32, 3), **_MLP
     ),
-    "DINOV3": lambda models: models.DINOV3Backbone(num_register_tokens=3, **_MLP),
-    "ViT": lambda models: models.ViTBackbone(mlp_dim=32, **_SIZES, **_SQUARE),
-    "CLIP": _clip,
-    "SigLIP": _siglip,
-    "SwinTransformer": _swin,
-    "ResNet": lambda models: models.ResNetBackbone(
-        [64], [7], [64, 64], [1, 1], [1, 2], "basic_block", image_shape=(None, None, 3)
-    ),
-    "MetaCLIP2": _meta_clip,
-    "DeiT": lambda models: models.DeiTBackbone(**_MLP),
-    "MiT": _mit,
-    "EfficientNet": _efficientnet,
-    "MobileNet": _mobilenet,
-    "MobileNetV5": _mobilenet_v5,
-    "DenseNet": lambda models: models.DenseNetBackbone(
-        [1, 1], compression_ratio=0.5, growth_rate=8
-    ),
-    "HGNetV2": _hgnet,
-    "CSPNet": _csp,
     "VGG": lambda models: models.VGGBackbone([1, 1], [8, 8]),
     "Xception": lambda models: models.XceptionBackbone([[8, 8], [8, 8, 8]], [True, False]),
 }

@@ -6,9 +6,9 @@ import zipfile
 import keras
 import numpy as np
 import pytest
+from digit_runs import run_command
 from safetensors.numpy import save_file
 
-from gsp_tf import cli
 from gsp_tf.backbones import conversion, convert_weights
 
 
@@ -206,17 +206,16 @@ def test_a_missing_file(tmp_path):
 def test_command(tmp_path, state, capsys):
     arrays = {**state, "last_linear.bias": np.zeros(7, "float32")}
     path, out = write_torch(tmp_path / "a.pth", arrays), tmp_path / "b.weights.h5"
-    arguments = ["convert-weights", str(path), "--architecture", "bn_inception", "--out", str(out)]
-    with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
-    assert ended.value.code == 0 and out.is_file()
+    arguments = "convert-weights", path, "--architecture", "bn_inception", "--out", out
+    assert run_command(*arguments) == 0 and out.is_file()
     printed = capsys.readouterr().out
     assert f"{out}: {len(state)} tensors of bn_inception\n" in printed
     assert "Left out, because the backbone lacks them: last_linear.bias\n" in printed
     before = out.read_bytes()
     path.write_bytes(b"nothing")
-    with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
-    assert ended.value.code == 1 and "is damaged, or not a state dict" in capsys.readouterr().err
+    assert (
+        run_command(*arguments) == 1
+        and "is damaged, or not a state dict" in capsys.readouterr().err
+    )
     assert out.read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.pth", "b.weights.h5"]

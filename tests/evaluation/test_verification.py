@@ -1,7 +1,5 @@
-import subprocess
-import sys
-
 import numpy as np
+import processes
 import pytest
 from clusters import around_centres
 from hypothesis import assume, given, settings
@@ -345,4 +343,4 @@ assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20  # KiB
 
 @pytest.mark.evidence
 def test_all_pairs_of_60_000_embeddings_fit_in_a_gibibyte():
-    subprocess.run([sys.executable, "-c", FULL_SIZE], check=True)
+    processes.run_fresh("-c", FULL_SIZE)

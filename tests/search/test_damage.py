@@ -27,7 +27,7 @@ from gsp_tf.search import (
     verify_index,
 )
 from gsp_tf.search._embedded import EmbeddingsFolder
-from gsp_tf.search._tables import ImageTable, token_columns, vectors_of
+from gsp_tf.search._tables import ImageTable, token_columns
 from gsp_tf.training import Checkpoint, MetricLearner
 
 COUNT = 300
@@ -62,8 +62,7 @@ def with_tokens(path, vectors, first):
             random.integers(0, 256, (rows, 3), dtype=np.uint8),
             random.integers(0, 16, (rows, 3), dtype=np.uint16),
         )
-        columns = token_columns(sets)
-        for name, column in columns.items():
+        for name, column in token_columns(sets).items():
             shard = shard.append_column(name, column)
         folder.write_shard(number, shard)
     return path
@@ -111,24 +110,6 @@ def searched(path, mapped):
     return [*index.search(QUERIES, 5), index.labels(index.ids), *index.token_sets(index.ids)]
 
 
-def embedded(path):
-    shards = EmbeddingsFolder.open(path).shards()
-    return [
-        part
-        for s in shards
-        for part in (s["path"].to_pylist(), s["label"].to_pylist(), vectors_of(s), s["tokens"])
-    ]
-
-
-def decided(path):
-    thresholds = Thresholds.read(path)
-    return [json.dumps(vars(thresholds.match.distance)), thresholds.metric, thresholds.dim]
-
-
-def loaded(path):
-    return [gsp_tf.from_pretrained(path)(PIXELS)]
-
-
 def described(path):
     run = RunFolder(path)
     return [json.dumps(of) for of in (recipe_values(run.recipe()), run.metrics(), run.history())]
@@ -146,8 +127,8 @@ def continued(path):
 
 
 def blocks(path):
-    read = Embeddings.read(path)
-    return [read.paths, read.labels, read.vectors]
+    read = Embeddings.read(path, tokens=None)
+    return [read.paths, read.labels, read.vectors, *(read.tokens or ())]
 
 
 def cameras(path):
@@ -156,11 +137,13 @@ def cameras(path):
 
 
 READ = {
-    "embedded": embedded,
-    "thresholds.json": decided,
-    "published": loaded,
+    "embedded": blocks,
+    "thresholds.json": lambda path: [repr(Thresholds.read(path))],
+    "published": lambda path: [gsp_tf.from_pretrained(path)(PIXELS)],
     "run": described,
-    "run/model.keras": learned,
+    "run/model.keras": lambda path: [
+        RunFolder(path.parent).learner(compile=False).embedder(PIXELS)
+    ],
     "run/checkpoint.npz": continued,
     "a.npz": blocks,
     "a.npy": blocks,

@@ -5,9 +5,9 @@ import shutil
 
 import numpy as np
 import pytest
+from digit_runs import run_command
 from faults import kill_while_writing, largest_file
 
-from gsp_tf.cli import main
 from gsp_tf.export import verify_export
 from gsp_tf.search import verify_index
 from gsp_tf.search._embedded import EmbeddingsFolder
@@ -55,10 +55,10 @@ def test_a_command_is_whole_or_says_why_not(prepared_run, images, tmp_path, caps
     failures = 0
     sizes = (300, 1500, 12_000, 60_000) if name in ("embed", "index") else (12_000,)
     for size in (*sizes, 10**9):
-        with pytest.raises(SystemExit) as exit, largest_file(size):
-            main(list(map(str, map(placed, arguments.split()))))
+        with largest_file(size):
+            code = run_command(*map(placed, arguments.split()))
         assert hidden(tmp_path) == []
-        if exit.value.code == 0:
+        if code == 0:
             break
         failures += 1
         told = capsys.readouterr().err.strip().splitlines()[-1]
@@ -66,7 +66,7 @@ def test_a_command_is_whole_or_says_why_not(prepared_run, images, tmp_path, caps
         assert "cannot be written: it would be larger" in told and "{{" not in told, told
         if name != "embed":
             assert not places["OUT"].is_file() and not any(places["OUT"].glob("*.json"))
-    assert failures and exit.value.code == 0
+    assert failures and code == 0
     check(places["OUT"])
 
 
@@ -84,8 +84,7 @@ def test_an_evaluation_that_fails_keeps_the_last_one(prepared_run, tmp_path, cap
         original(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(SystemExit):
-        main(["evaluate", str(run)])
+    run_command("evaluate", run)
     assert hidden(run) == []
     assert replaced[:2] == [embeddings, metrics]  # killed between them, no old embeddings count
 
@@ -96,9 +95,8 @@ def test_an_evaluation_that_fails_keeps_the_last_one(prepared_run, tmp_path, cap
     before = state()
     assert metrics.stat().st_size < embeddings.stat().st_size
     for size, path in ((200, metrics), (metrics.stat().st_size, embeddings)):
-        with pytest.raises(SystemExit) as exit, largest_file(size):
-            main(["evaluate", str(run)])
-        assert exit.value.code == 1
+        with largest_file(size):
+            assert run_command("evaluate", run) == 1
         assert f"error: {path} cannot be written" in capsys.readouterr().err
         assert state() == before and hidden(run) == []
 
@@ -123,8 +121,7 @@ def test_a_command_that_cannot_rename_keeps_the_old_file(tmp_path, monkeypatch, 
     out.mkdir()
     arguments = [of.replace("SOURCE", str(tmp_path / "a.npz")) for of in WRITING[name].split()]
     arguments = [of.replace("OUT", str(out)) for of in arguments]
-    with pytest.raises(SystemExit, match="0"):
-        main(arguments)
+    assert run_command(*arguments) == 0
 
     def state():
         files = [path for path in sorted(out.rglob("*")) if path.name != ".lock"]
@@ -138,7 +135,6 @@ def test_a_command_that_cannot_rename_keeps_the_old_file(tmp_path, monkeypatch, 
         raise OSError("no renaming")
 
     monkeypatch.setattr(os, "replace", refused)
-    with pytest.raises(SystemExit, match="1"):
-        main(arguments)
+    assert run_command(*arguments) == 1
     assert "error: no renaming" in capsys.readouterr().err
     assert state() == before

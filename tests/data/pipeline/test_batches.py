@@ -76,16 +76,6 @@ def test_evaluation_in_order_with_a_smaller_last_batch(indices):
     assert dataset.element_spec == expected and is_untuned(dataset)
 
 
-@pytest.mark.parametrize("shape", [(8, 16), (16, 8)])
-def test_the_centre_is_kept(shape):
-    pixels = np.zeros((1, *shape, 1), np.uint8)
-    middle = [slice((length - 8) // 2, (length + 8) // 2) for length in shape]
-    pixels[0][tuple(middle)] = 200
-    source = ArrayImages(pixels, [0], ["a"])
-    ((images, _),) = first(evaluation_dataset(source, 8, 1))
-    np.testing.assert_array_equal(images, np.full((1, 8, 8, 1), 200))
-
-
 def test_reduction_is_antialiased():
     checks = (np.indices((32, 32)).sum(0) % 2 * 255).astype(np.uint8)[None, ..., None]
     source = ArrayImages(checks, [0], ["a"])

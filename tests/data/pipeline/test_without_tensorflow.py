@@ -1,8 +1,6 @@
 """PyTorch without TensorFlow: a loader of PyTorch takes a sampler, and feeds `fit`."""
 
-import os
-import subprocess
-import sys
+import processes
 
 SCRIPT = """
 import importlib, sys
@@ -44,14 +42,8 @@ class Photographs(Dataset):
 
 sampler = ClassBalancedSampler(labels, classes_per_batch=2, images_per_class=4, seed=3)
 loader = DataLoader(Photographs(), batch_sampler=sampler)
-embedder = keras.Sequential(
-    [
-        keras.Input((16, 16, 3)),
-        keras.layers.Rescaling(1 / 255),
-        keras.layers.Conv2D(4, 3),
-        GeneralizedSumPooling(4),
-    ]
-)
+layers = [keras.layers.Rescaling(1 / 255), keras.layers.Conv2D(4, 3), GeneralizedSumPooling(4)]
+embedder = keras.Sequential([keras.Input((16, 16, 3)), *layers])
 learner = MetricLearner(embedder, ContrastiveLoss())
 learner.compile("sgd")
 evaluation = RetrievalEvaluation((pixels, labels), recall_at=(1,))
@@ -81,6 +73,4 @@ for name, needs_tensorflow in {
 
 
 def test_a_loader_of_our_sampler_trains_where_tensorflow_is_not_installed():
-    paths = os.pathsep.join(filter(None, sys.path))
-    environment = {**os.environ, "KERAS_BACKEND": "torch", "PYTHONPATH": paths}
-    subprocess.run([sys.executable, "-c", SCRIPT], env=environment, check=True)
+    processes.run_fresh("-c", SCRIPT, KERAS_BACKEND="torch")

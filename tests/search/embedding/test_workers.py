@@ -88,15 +88,6 @@ def test_what_is_complete_needs_no_ray(own, finished_run, collection, monkeypatc
         embed_collection(finished_run, collection, own.path)
 
 
-class Killed(BaseException):
-    """What stands for SIGKILL."""
-
-
-@pytest.fixture
-def in_this_process(monkeypatch):
-    monkeypatch.setattr(workers, "_ray_session", ray_without_processes)
-
-
 @pytest.fixture
 def unfinished(own):
     """A folder that lacks a shard."""
@@ -107,11 +98,12 @@ def unfinished(own):
 
 @pytest.mark.filterwarnings("ignore:2 of 82 files")
 def test_a_lost_shard_is_written_again_or_the_job_ends(
-    unfinished, finished, finished_run, collection, in_this_process, monkeypatch
+    unfinished, finished, finished_run, collection, monkeypatch
 ):
     def fail(*_):
         raise OSError("No space left on device")
 
+    monkeypatch.setattr(workers, "_ray_session", ray_without_processes)
     before = written(unfinished.path)
     with monkeypatch.context() as patch:
         patch.setattr(EmbeddingsFolder, "write_shard", fail)
@@ -131,13 +123,13 @@ def worker(run, out, source):
 
 def test_a_shard_that_kills_workers_is_given_up(unfinished, finished_run, collection, monkeypatch):
     def kill(*_):
-        raise Killed
+        raise KeyboardInterrupt  # in the place of SIGKILL
 
     try_shard = worker(finished_run, unfinished.path, collection)
     with monkeypatch.context() as patch:
         patch.setattr(workers._ShardEmbedder, "_shard", kill)
         for _ in range(5):
-            with pytest.raises(Killed):
+            with pytest.raises(KeyboardInterrupt):
                 try_shard()
     assert "Shard 2: 5 workers were killed while they wrote it" in try_shard()
     forget_attempts(unfinished)

@@ -217,36 +217,20 @@ def test_what_a_format_cannot_hold_is_refused(make_run, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["run"]
 
 
-def change_part(path, part, change):
-    """Change a part of a `.keras` file."""
-    with zipfile.ZipFile(path) as file:
+def test_a_model_file_that_holds_code_is_named(run, tmp_path):
+    folder = RunFolder(shutil.copytree(run.path, tmp_path / "run"))
+    with zipfile.ZipFile(folder.model_path) as file:
         parts = {name: file.read(name) for name in file.namelist()}
-    parts[part] = change(parts[part])
-    with zipfile.ZipFile(path, "w") as file:
+    config = json.loads(parts["config.json"])
+    other = {"module": "os", "class_name": "function", "config": "system"}
+    config["config"]["embedder"] = {**other, "registered_name": "system"}
+    parts["config.json"] = json.dumps(config)
+    with zipfile.ZipFile(folder.model_path, "w") as file:
         for name, content in parts.items():
             file.writestr(name, content)
-
-
-def of_other_code(config):
-    """The configuration of a learner whose embedder is a function of os."""
-    other = {"module": "os", "class_name": "function", "config": "system"}
-    config = json.loads(config)
-    config["config"]["embedder"] = {**other, "registered_name": "system"}
-    return json.dumps(config)
-
-
-def test_a_model_file_that_is_damaged_or_holds_code_is_named(run, tmp_path):
-    folder = RunFolder(shutil.copytree(run.path, tmp_path / "run"))
-    whole = folder.model_path.read_bytes()
-    for part, change in (
-        ("model.weights.h5", lambda content: b"{"),
-        ("config.json", of_other_code),
-    ):
-        folder.model_path.write_bytes(whole)
-        change_part(folder.model_path, part, change)
-        with pytest.raises(ValueError) as caught:
-            export_run(folder.path, "keras", tmp_path / "out")
-        assert str(caught.value).startswith(f"{folder.model_path} is damaged, or of other versions")
+    with pytest.raises(ValueError) as caught:
+        export_run(folder.path, "keras", tmp_path / "out")
+    assert str(caught.value).startswith(f"{folder.model_path} is damaged, or of other versions")
     images = keras.Input((16, 16, 3))
     keras.Model(images, keras.layers.Lambda(lambda x: x)(images)).save(folder.model_path)
     with pytest.raises(ValueError, match="Lambda.*arbitrary code"):

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from clusters import around_centres
 from digit_runs import run_command
 from faults import kill_while_writing, largest_file
 
@@ -113,8 +114,7 @@ WRITING = {
 @pytest.mark.parametrize("name", WRITING)
 def test_a_command_that_cannot_rename_keeps_the_old_file(tmp_path, monkeypatch, capsys, name):
     """What a command writes is complete under another name before it takes that of a file."""
-    classes = np.arange(60) % 6
-    embeddings = np.eye(6)[classes] + np.random.default_rng(0).normal(size=(60, 6))
+    embeddings, classes = around_centres(6, size=10)
     labels = [f"class {c}" for c in classes]
     np.savez(tmp_path / "a.npz", embeddings=embeddings.astype("float32"), labels=labels)
     out = tmp_path / "out"

@@ -18,11 +18,6 @@ def glyphs(cache):
     return load_glyphs(size=24, images_per_class=2, cache_dir=cache)
 
 
-def cache_file(folder):
-    (path,) = folder.iterdir()
-    return path
-
-
 def test_several_hundred_classes_of_many_scripts(glyphs):
     scripts = Counter(glyphs.groups)
     assert 400 < len(glyphs.class_names) < 800
@@ -61,7 +56,7 @@ def stale(content):
 
 @pytest.mark.parametrize("damage", [stale, lambda content: content[:-500]], ids=["stale", "cut"])
 def test_a_broken_or_stale_cache_is_rebuilt(glyphs, cache, tmp_path, monkeypatch, damage):
-    whole = cache_file(cache)
+    (whole,) = cache.iterdir()
     (tmp_path / whole.name).write_bytes(damage(whole.read_bytes()))
     letters = "".join(unicodedata.lookup(name) for name in glyphs.class_names)
     rendered = [(glyphs.images, letters)]

@@ -5,7 +5,7 @@ from miniatures import CLOTHES, HUNDRED
 
 from gsp_tf import data
 from gsp_tf.recipe import CollageRecipe, DataRecipe, ProtocolRecipe, Recipe
-from gsp_tf.runs import load_folds, load_splits
+from gsp_tf.runs import load_splits
 
 
 def recipe(name, path, protocol="fractions", image_size=8, **arguments):
@@ -36,11 +36,6 @@ def test_every_protocol_on_official_halves(tmp_path, published):
     assert ablation.test.class_names == test
     tuning = load_splits(of("tuning"))
     assert (tuning.train.class_names, tuning.test.class_names) == (training[:8], training[8:])
-    folds = load_folds(of("mlrc"))
-    assert sum((fold.validation.class_names for fold in folds), ()) == training
-    for fold in folds:
-        assert not set(fold.train.class_names) & set(fold.validation.class_names)
-        assert fold.test.class_names == test
     with pytest.raises(ValueError, match="in_shop has official halves.*choose .*name=mlrc"):
         load_splits(of())
     with pytest.raises(ValueError, match="grid must be 0 with data.name=in_shop"):
@@ -56,7 +51,6 @@ def test_collages(tmp_path, published):
 
     assert num_classes(load_splits(collages())) == [32, 16, 32]
     assert num_classes(load_splits(collages(label="super_class"))) == [16, 16, 16]
-    assert num_classes(load_splits(collages(grid=1))) == [32, 16, 32]
     with pytest.raises(ValueError, match="cifar_collage brings its own splits: .*name=fractions"):
         load_splits(collages("ablation"))
     with pytest.raises(ValueError, match="grid must be 1 or 2, received 3"):

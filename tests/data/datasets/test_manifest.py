@@ -34,14 +34,10 @@ def test_without_splits(folder):
     assert images.image(2).shape == (6, 8, 3)
 
 
-def test_byte_order_mark_and_further_columns(folder):
-    path = write(folder, "path,label,note", "a.png,x,1", "b.png,y,2", encoding="utf-8-sig")
-    assert load_manifest(path, channels=1)["all"].image(0).shape == (6, 8, 1)
-
-
-def test_empty_values_need_no_column(folder):
-    path = write(folder, "path,label,,", "a.png,x,,", 'b.png,"y, z",,,,')
-    assert load_manifest(path)["all"].class_names == ("x", "y, z")
+def test_byte_order_mark_further_columns_and_empty_values_without_one(folder):
+    lines = "path,label,note,,", "a.png,x,1,,", 'b.png,"y, z",2,,,,'
+    images = load_manifest(write(folder, *lines, encoding="utf-8-sig"), channels=1)["all"]
+    assert images.class_names == ("x", "y, z") and images.image(0).shape == (6, 8, 1)
 
 
 def test_labels_that_look_like_numbers_or_each_other_are_different_texts(folder):

@@ -16,27 +16,22 @@ from gsp_tf.data import (
 )
 
 NAMES, LABELS = ["a", "b"], [0, 0, 1, 1]
-KINDS = {  # type: value range, and the exact value in [0, 255] of 64-bit values
-    "uint8": (None, lambda values: values),
-    "uint16": (None, lambda values: values / 257),
-    "12 bits": ((0, 4095), lambda values: values * 255 / 4095),
-    "float32": ((-1.0, 3.0), lambda values: (values + 1) * 255 / 4),
+KINDS = {  # the type, the ends of the values, and whether they have to be given
+    "uint8": ("uint8", 0, 255, False),
+    "uint16": ("uint16", 0, 65535, False),
+    "12 bits": ("uint16", 0, 4095, True),
+    "float32": ("float32", -1, 3, True),
 }
 
 
 def images_of(kind, channels, side=8):
-    rng = np.random.default_rng(0)
+    """Images, and their exact values in [0, 255]."""
+    dtype, low, high, is_given = KINDS[kind]
     shape = 4, side, side, channels
-    if kind == "float32":
-        values = rng.uniform(-1, 3, shape).astype("float32")
-        values[0, 0, :2, 0] = -1, 3
-    else:
-        top = {"uint8": 255, "uint16": 65535, "12 bits": 4095}[kind]
-        values = rng.integers(0, top + 1, shape, "uint8" if kind == "uint8" else "uint16")
-        values[0, 0, :2, 0] = 0, top
-    value_range, exact = KINDS[kind]
-    images = ArrayImages(values, LABELS, NAMES, value_range=value_range)
-    return images, exact(values.astype("float64"))
+    values = np.random.default_rng(0).uniform(low, high, shape).astype(dtype)
+    values[0, 0, :2, 0] = low, high
+    images = ArrayImages(values, LABELS, NAMES, value_range=(low, high) if is_given else None)
+    return images, (values.astype("float64") - low) * 255 / (high - low)
 
 
 @pytest.mark.parametrize(("kind", "channels"), zip(KINDS, (1, 2, 4, 6), strict=True))

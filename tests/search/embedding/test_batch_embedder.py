@@ -13,8 +13,6 @@ from PIL import Image
 from gsp_tf.search import BatchEmbedder, RunModel, embed_images
 from gsp_tf.search._tables import vectors_of
 
-NO_IMAGE = "not an image of an accepted format"
-
 
 @pytest.fixture(scope="module")
 def embedded(run, recipe_file, tmp_path_factory):
@@ -29,21 +27,13 @@ def embedder(run):
     return BatchEmbedder(run.path)
 
 
-def read(paths):
-    contents = np.empty(len(paths), object)
-    for row, path in enumerate(paths):
-        with open(path, "rb") as file:
-            contents[row] = file.read()
-    return contents
-
-
 @pytest.mark.parametrize("column", ["path", "bytes"])
 def test_embeddings_are_those_of_embed_images(embedder, embedded, column, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     paths, expected = embedded
     batch = {"path": np.array(paths, object), "id": np.arange(len(paths))}
     if column == "bytes":
-        batch["bytes"] = read(paths)
+        batch["bytes"] = np.array([Path(path).read_bytes() for path in paths], object)
         batch["path"] = np.array(["no/such/file"] * len(paths), object)
     result = embedder(batch)
     assert set(result) == {"path", "id", "embedding", "problem"}
@@ -59,7 +49,8 @@ def test_what_cannot_be_read_has_a_problem_and_no_embedding(embedder, embedded, 
     rows = [str(tmp_path / "gone.jpg"), paths[0], str(tmp_path / "text.jpg"), None, paths[1]]
     result = embedder({"path": rows})
     problems = result["problem"].tolist()
-    assert problems[:2] == ["there is no such file", ""] and problems[2].startswith(NO_IMAGE)
+    assert problems[:2] == ["there is no such file", ""]
+    assert problems[2].startswith("not an image of an accepted format")
     assert problems[3:] == ["it is missing", ""]
     np.testing.assert_allclose(result["embedding"][[1, 4]], expected[:2], atol=1e-6)
     assert np.isnan(result["embedding"][[0, 2, 3]]).all()

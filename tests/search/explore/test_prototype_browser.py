@@ -8,23 +8,15 @@ from gsp_tf.search.explore._model_view import PrototypeBrowser, window_around
 from gsp_tf.search.explore._searched import NoImages
 
 
-@pytest.fixture(scope="module")
-def maps(model):
-    """The test images as the model sees them, and the shares of their places in the prototypes."""
+def test_the_strongest_patches_are_those_of_a_whole_search(model, view, test_images):
     test = load_splits(model.recipe).test
-    batches = list(evaluation_batches(model.recipe, test))
+    images = np.concatenate([images for images, _ in evaluation_batches(model.recipe, test)])
     features, pooling = features_model(model.embedder)
-    shares = [np.asarray(pooling.attribute_maps(features(images))) for images, _ in batches]
-    return np.concatenate([images for images, _ in batches]), np.concatenate(shares)
-
-
-def test_the_strongest_patches_are_those_of_a_whole_search(model, view, test_images, maps):
-    images, shares = maps
+    shares = np.asarray(pooling.attribute_maps(features(images)))  # of places in the prototypes
     told = []
     browser = PrototypeBrowser(view, test_images, lambda *numbers: told.append(numbers))
     assert browser.num_images == len(images) == 24 and told == [(0, 24), (16, 24)]
     np.testing.assert_allclose(browser.means, shares.sum(axis=(1, 2)).mean(axis=0), rtol=1e-4)
-    test = load_splits(model.recipe).test
     for prototype in range(4):
         every = [
             (shares[i, row, column, prototype], i, row, column)

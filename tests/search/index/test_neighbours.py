@@ -12,8 +12,6 @@ from embedded import edit_json, edit_recipe, thresholds_at, with_another_model
 from gsp_tf.search import EmbeddingsFolder, build_index, calibrate, search, search_many
 from gsp_tf.search.index.neighbours import _is_of
 
-SEARCH = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
-
 
 @pytest.fixture(scope="module")
 def query(images):
@@ -33,8 +31,8 @@ def test_from_images_to_neighbours(finished_run, images, query, tmp_path, printe
     assert f"{run}/index: 80 images, exact, euclidean" in output
     assert "it finds all nearest" in output
     # A fresh process finds the same.
-    options = ["search", run, query, "--k", "4", "--html", "--mapped", "true"]
-    done = processes.run(SEARCH, *options)
+    code = "import sys; from gsp_tf.cli import main; main(sys.argv[1:])"
+    done = processes.run(code, "search", run, query, "--k", 4, "--html", "--mapped", "true")
     output = done.output
     assert done.returncode == 0 and f"Page: {run}/search.html" in output, output
     found = search(run, query, k=4)

@@ -12,7 +12,6 @@ from gsp_tf import data
 from gsp_tf.data.datasets import benchmarks, small_images
 
 CAR_FIELDS = ("relative_im_path", "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "test")
-SOP_HEADER = "image_id class_id super_class_id path"
 _OF_BACKGROUNDS = {
     2: "flowers",
     9: "large_man-made_outdoor_things",
@@ -73,7 +72,7 @@ def write_sop(folder, num_training=10):
         ("train", range(1, first), 2),
         ("test", range(first, first + 3), 3),
     ):
-        lines = [SOP_HEADER]
+        lines = ["image_id class_id super_class_id path"]
         for label in classes:
             kind, name = ((1, "bicycle"), (12, "toaster"))[label % 2]
             for i in range(count):

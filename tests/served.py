@@ -7,28 +7,13 @@ import shutil
 import numpy as np
 import pytest
 from digit_runs import run_command
-from embedded import save_digits, save_run, untrained_run
+from embedded import RECIPE, save_digits, save_run, untrained_run
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from gsp_tf._files import file_sha256
 from gsp_tf.recipe import load_recipe
 from gsp_tf.search import RunModel, build_index, embed_images
-
-RECIPE = """
-name: photographs
-data:
-  name: folder
-  path: {path}
-  image_size: 16
-  resize: 20
-  split_fractions: [0.4, 0.3, 0.3]
-  classes_per_batch: 2
-  images_per_class: 2
-backbone: {{name: conv4}}
-embedding: {{dim: 8}}
-pooling: {{num_prototypes: 4}}
-"""
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -75,7 +60,9 @@ def recipe_file(tmp_path_factory):
                 tags[0x0112] = 6 if i == 1 else 1
                 part.save(path.with_suffix(".jpg"), exif=tags)
     file = folder / "recipe.yaml"
-    file.write_text(RECIPE.format(path=folder / "images"), encoding="utf-8")
+    pooling = "{name: gsp, num_prototypes: 4}"
+    text = RECIPE.format(path=folder / "images", channels=3, pooling=pooling)
+    file.write_text(text, encoding="utf-8")
     return file
 
 

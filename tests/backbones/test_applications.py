@@ -81,9 +81,8 @@ def test_the_intermediate_map_holds_the_sum_of_its_block(created):
 
 
 def test_the_features_of_grey_images_are_those_of_keras():
-    network = keras.applications.MobileNetV2(
-        include_top=False, weights=None, input_shape=(96, 80, 3)
-    )
+    options = {"include_top": False, "weights": None, "input_shape": (96, 80, 3)}
+    network = keras.applications.MobileNetV2(**options)
     model = backbones.create("mobilenet_v2", (96, 80, 1))
     assert model.output_shape == (None, 3, 3, 1280)
     model.set_weights(network.get_weights())

@@ -51,11 +51,10 @@ def stem(network):
 @pytest.fixture
 def state(stem, state_of, network, monkeypatch):
     """State dict of the stem, which takes the place of BN-Inception in conversions."""
+    known = conversion._ARCHITECTURES
     for name, model in (("bn_inception", stem), ("googlenet", network("googlenet"))):
-        again = dataclasses.replace(
-            conversion._ARCHITECTURES[name], build=lambda shape, model=model: model
-        )
-        monkeypatch.setitem(conversion._ARCHITECTURES, name, again)
+        again = dataclasses.replace(known[name], build=lambda shape, model=model: model)
+        monkeypatch.setitem(known, name, again)
     return {k: v for k, v in state_of("bn_inception").items() if k.startswith("conv")}
 
 
@@ -98,26 +97,18 @@ ZERO = np.zeros((2, 3), "float32")
 def test_keys_and_shapes(tmp_path, state, suffix):
     path, without_bias = tmp_path / f"a{suffix}", state.copy()
     del without_bias["conv2_3x3.bias"]
-    last = next(reversed(state))
+    last, bias, nan = next(reversed(state)), "conv2_3x3_bn.bias", np.full(192, np.nan, "float32")
+    flat = np.zeros((192, 64, 1, 1), "float32")
     for arrays, message in (
         (without_bias, "lacks conv2_3x3.bias.$"),
+        (state | {"fc.bias": ZERO, "module.a.bias": ZERO}, "also has fc.bias, module.a.bias.$"),
+        (state | {"conv2_3x3.num_batches_tracked": ZERO}, "also has conv2_3x3.num_batches_track"),
         (
-            {**state, "fc.weight": ZERO, "module.conv2_3x3.bias": ZERO},
-            "also has fc.weight, module.conv2_3x3.bias.$",
+            state | {"conv2_3x3.weight": flat},
+            r"shape \(192, 64, 3, 3\), received \(192, 64, 1, 1\)",
         ),
-        (
-            {**state, "conv2_3x3.num_batches_tracked": ZERO},
-            "also has conv2_3x3.num_batches_tracked.$",
-        ),
-        (
-            {**state, "conv2_3x3.weight": np.zeros((192, 64, 1, 1), "float32")},
-            r"conv2_3x3.weight must have shape \(192, 64, 3, 3\), received \(192, 64, 1, 1\)",
-        ),
-        ({**state, "conv2_3x3_bn.bias": np.zeros(192, "int64")}, "conv2_3x3_bn.bias must be of"),
-        (
-            {**state, "conv2_3x3_bn.bias": np.full(192, np.nan, "float32")},
-            "conv2_3x3_bn.bias has values that are not finite",
-        ),
+        (state | {bias: np.zeros(192, "int64")}, f"{bias} must be of"),
+        (state | {bias: nan}, f"{bias} has values that are not finite"),
         ({last: state[last]}, rf"lacks (\w+\.\w+, ){{5}}and {len(state) - 6} more.$"),
     ):
         WRITERS[suffix](path, arrays)
@@ -174,9 +165,8 @@ def test_damaged_files(tmp_path, state, in_zip):
     path = tmp_path / "a.pth"
     content = write_torch(path, state, in_zip).read_bytes()
     version = content.replace(b"M\xe9\x03", b"M\xea\x03", 1)
-    for damaged in (b"", b"PK\x03\x04 and no more", content[: len(content) // 2]) + (
-        () if in_zip else (content[:-1], version)
-    ):
+    damages = [b"", b"PK\x03\x04 and no more", content[: len(content) // 2]]
+    for damaged in damages if in_zip else [*damages, content[:-1], version]:
         path.write_bytes(damaged)
         check_refused(path, "is damaged, or not a state dict")
     with zipfile.ZipFile(path, "w") as archive:

@@ -21,10 +21,8 @@ def maps(reference, network):
 
     def evaluate(architecture, image):
         model, stages = network(architecture), reference.STAGES[architecture]
-        features = keras.Model(model.input, [model.get_layer(x).output for x in stages])(
-            image[None]
-        )
-        return dict(zip(stages, (np.asarray(output[0]) for output in features), strict=True))
+        part = keras.Model(model.input, [model.get_layer(x).output for x in stages])
+        return dict(zip(stages, (np.asarray(of[0]) for of in part(image[None])), strict=True))
 
     return evaluate
 

@@ -16,9 +16,8 @@ def zeros(*shape, dtype="uint8"):
 
 def classes(count, groups=None, side=3):
     """An image of each class."""
-    return data.ArrayImages(
-        zeros(count, side, side, 1), range(count), list(map(str, range(count))), groups
-    )
+    names = list(map(str, range(count)))
+    return data.ArrayImages(zeros(count, side, side, 1), range(count), names, groups)
 
 
 def grouped(count, size=10):
@@ -50,7 +49,6 @@ REFUSED = {
     **{f"evaluation_dataset(NOISE, 8, 2, [0, {number}])": rf"lie in \[0, 12\); received .*{number}"
        for number in (-1, 12)},
     "CollageImages(NOISE, NOISE).foreground_masks([12])": r"lie in \[0, 12\)",
-    "CanvasImages(NOISE, NOISE, 9, 0.5).foreground_masks([12])": r"lie in \[0, 12\)",
     # Divisions into classes.
     "data.protocol_classes('mlrc', 7, 3)": "the 7 classes of the training half give 6 and 1",
     "data.protocol_classes('ablation', 3)": "at least two classes to train and two to validate",

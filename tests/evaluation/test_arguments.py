@@ -17,9 +17,8 @@ MANY = clusters(30)[0]
 PROBES = np.arange(7.0)[:, None], [0, 1, 1, 1, 5, 6, 6], [[0.0], [10.0], [20.0]], [0, 1, 1]
 MAPS, TOKENS = np.random.default_rng(0).normal(size=(5, 4, 3, 6)), np.ones((3, 2, 4))
 FOUR = evaluation.PairDistances([[0.0], [1.0], [3.0], [5.0]], PAIRS)
-SETS, WIDER = (
-    evaluation.TokenSets.pack(np.ones((3, 2, dim)), np.ones((3, 2)), k=2) for dim in (4, 5)
-)
+PACK = evaluation.TokenSets.pack
+SETS, WIDER = (PACK(np.ones((3, 2, dim)), np.ones((3, 2)), k=2) for dim in (4, 5))
 REFUSED = {
     "calibrate_thresholds(PairDistances(E, L), 0.0)":
         "false_match_rate must be between 0 and 1; received 0",

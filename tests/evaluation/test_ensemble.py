@@ -96,9 +96,8 @@ def test_each_model_has_its_own_unit_of_length():
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(10), 4)
     [[first], [second]] = models(rng, rng.normal(size=(10, 6))[labels], 1, folds=2)
-    first_alone, expected = (
-        ensemble_metrics(folds, labels) for folds in ([[first]], [[first], [second]])
-    )
+    first_alone = ensemble_metrics([[first]], labels)
+    expected = ensemble_metrics([[first], [second]], labels)
     metrics = ensemble_metrics([[1e10 * first], [1e-25 * second]], labels)
     assert metrics["separated"] == expected["separated"]
     assert metrics["concatenated"] == first_alone["concatenated"]

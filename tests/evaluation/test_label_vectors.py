@@ -52,9 +52,8 @@ def test_equals_the_definitions(relation, threshold, among_themselves, monkeypat
     assert 20 < metrics.num_queries < 40
     for name, values in expected.items():
         assert np.flatnonzero(metrics.is_used).tolist() == list(values)
-        np.testing.assert_allclose(
-            metrics.values[name][metrics.is_used], list(values.values()), rtol=1e-6, err_msg=name
-        )
+        found = metrics.values[name][metrics.is_used]
+        np.testing.assert_allclose(found, list(values.values()), rtol=1e-6, err_msg=name)
     means = retrieval_metrics(x, tags, *others, recall_at=(1, 5), **arguments)
     assert means["num_skipped"] == 40 - metrics.num_queries
     for name in ("precision_at_1", "r_precision", "map_at_r", "recall_at_5"):

@@ -20,10 +20,8 @@ def clusters(seed, count=60, num_classes=9, dim=6, spread=1.2):
     """Embeddings, labels that do not start at 0, and which pairs are positive."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, num_classes, count)
-    embeddings = (
-        rng.normal(size=(count, dim)) + spread * rng.normal(size=(num_classes, dim))[labels]
-    )
-    embeddings = embeddings.astype(np.float32)
+    noise, centres = rng.normal(size=(count, dim)), rng.normal(size=(num_classes, dim))
+    embeddings = (noise + spread * centres[labels]).astype(np.float32)
     i, j = np.triu_indices(count, 1)
     return embeddings, 7 - 2 * labels, labels[i] == labels[j]
 
@@ -301,9 +299,8 @@ def test_identification_equals_the_definition(metric):
     nearest, known = distances.min(axis=1), probes < 20
     right = known & (gallery[distances.argmin(axis=1)] == probes)
     rates = (0.02, 0.1, 1.0)
-    found = open_set_identification(
-        queries, probes, references, gallery, rates, metric, num_resamples=300
-    )
+    given = queries, probes, references, gallery, rates, metric
+    found = open_set_identification(*given, num_resamples=300)
     assert found["rank_1"].value == pytest.approx(right.sum() / known.sum(), abs=1e-12)
     for rate in rates:
         allowed = int(rate * (~known).sum())

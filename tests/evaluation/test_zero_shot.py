@@ -28,9 +28,8 @@ def by_definition(z, labels, embeddings, num_splits, ridge, seed):
                 cosines = embeddings[candidates] @ prediction / norms
                 cosine.append(candidates[cosines.argmax()] == label)
                 chance.append(1 / len(candidates))
-    return {
-        k: np.mean(v) for k, v in dict(euclidean=euclidean, cosine=cosine, chance=chance).items()
-    }
+    found = {"euclidean": euclidean, "cosine": cosine, "chance": chance}
+    return {name: np.mean(values) for name, values in found.items()}
 
 
 @pytest.mark.parametrize("classes, ridge", [(2, 0.05), (6, 1.0), (7, 0.05)])

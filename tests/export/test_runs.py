@@ -33,13 +33,13 @@ def exported(run, format, folder):
     metadata = verify_export(path)
     described = json.loads((path / "metadata.json").read_text("utf-8"))
     assert described.pop("seal") and described == dataclasses.asdict(metadata)
-    assert metadata.format == format and metadata.name == "photographs"
+    assert metadata.format == format and metadata.name == "digits"
     names = {"embedding"} | ({"attributes", "pooling_weights"} if maps else set())
     assert set(metadata.outputs) == names and metadata.outputs["embedding"] == [None, 8]
     assert metadata.inputs["images"]["shape"] == [None, 16, 16, 3]
     assert ("image_bytes" in metadata.inputs) == (format == "saved_model")
-    assert metadata.preprocessing["shorter_side"] == 20
-    assert "16/20 of the shorter side" in " ".join(metadata.preprocessing["steps"])
+    assert metadata.preprocessing["shorter_side"] == 18
+    assert "16/18 of the shorter side" in " ".join(metadata.preprocessing["steps"])
     assert metadata.train_classes == list(load_splits(run.recipe()).train.class_names)
     assert metadata.metrics == run.metrics()
     assert metadata.recipe["data"]["path"] == "images"

@@ -74,9 +74,8 @@ def test_a_command_is_whole_or_says_why_not(prepared_run, images, tmp_path, caps
 def test_an_evaluation_that_fails_keeps_the_last_one(prepared_run, tmp_path, capsys, monkeypatch):
     """The metrics and the embeddings that they are about, whichever has no room."""
     run = shutil.copytree(prepared_run, tmp_path / "run")
-    metrics, embeddings, report = (
-        run / name for name in ("metrics.json", "test_embeddings.npz", "report.html")
-    )
+    names = "metrics.json", "test_embeddings.npz", "report.html"
+    metrics, embeddings, report = (run / name for name in names)
     kill_while_writing("replacing", metrics, embeddings, report, run / "model.keras")
     replaced = []
 

@@ -8,7 +8,6 @@ from gsp_tf.visual._style import CLASS_COLORS
 RNG = np.random.default_rng(0)
 IMAGE = RNG.integers(0, 256, (30, 20, 1), np.uint8)
 GREY = np.full((40, 40, 3), 128, np.uint8)
-IMAGES_MUST_BE = r"uint8 of shape \(H, W, 1\) or \(H, W, 3\)"
 
 
 @pytest.mark.parametrize(("size", "channels"), [((1, 1), 1), ((4, 3), 3), ((64, 64), 1)])
@@ -22,26 +21,6 @@ def test_uniform_weights_leave_the_grey_image(channels, size):
 def test_colour_depends_on_the_ratio_to_uniform_alone():
     weights = np.array([[0.4, 0.1], [0.3, 0.2]])
     assert np.array_equal(overlay_weights(IMAGE, weights), overlay_weights(IMAGE, 7 * weights))
-
-
-@pytest.mark.parametrize(
-    ("overlay", "image", "weights", "message"),
-    [
-        (overlay_weights, IMAGE, np.ones(4), r"shape \(4,\)"),
-        (overlay_weights, IMAGE, [[1.0, -1.0]], "1 negative or not finite values"),
-        (overlay_weights, IMAGE, [[1.0, np.nan]], "1 negative or not finite values"),
-        (overlay_weights, IMAGE, [[0.0, 0.0]], "positive sum"),
-        (overlay_weights, IMAGE / 255, np.ones((2, 2)), IMAGES_MUST_BE),
-        (overlay_weights, IMAGE[..., 0], np.ones((2, 2)), IMAGES_MUST_BE),
-        (overlay_groups, IMAGE, np.ones((4, 3)), r"\(h, w, groups\); received shape"),
-        (dominant_prototypes, IMAGE[None], np.ones((2, 2, 2, 3)), "of the 1 images; received"),
-        (dominant_prototypes, IMAGE[None], -np.ones((1, 2, 2, 3)), "not negative"),
-        (dominant_prototypes, IMAGE[None], np.zeros((1, 2, 2, 3)), "positive sums"),
-    ],
-)
-def test_refuses(overlay, image, weights, message):
-    with pytest.raises(ValueError, match=message):
-        overlay(image, weights)
 
 
 def test_one_picture_per_group():
@@ -74,9 +53,7 @@ def test_places_have_the_colour_of_their_prototype(channels):
         share = 0.75 * min(1, weights[i, row, column] / weights[i].mean())
         color = 255 * np.array(to_rgb(CLASS_COLORS[winners[i, row, column]]))
         cell = pictures[i, 4 * row : 4 * row + 4, 5 * column : 5 * column + 5]
-        np.testing.assert_allclose(
-            cell, np.broadcast_to(share * color + (1 - share) * 100, cell.shape), atol=1
-        )
+        assert np.abs(cell - (share * color + (1 - share) * 100)).max() <= 1
 
 
 def test_lines_join_the_centres_of_matched_cells():

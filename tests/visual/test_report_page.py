@@ -31,9 +31,8 @@ def make_run(name, classes=4, each=6, seed=0, **changes):
 
 
 def write(folder, *runs, **arguments):
-    return write_report(folder / "report.html", "A title", list(runs), **arguments).read_text(
-        "utf-8"
-    )
+    path = write_report(folder / "report.html", "A title", list(runs), **arguments)
+    return path.read_text("utf-8")
 
 
 def section(page, name):
@@ -127,9 +126,8 @@ def test_is_one_file_and_deterministic(one, tmp_path):
 def test_history_missing_or_broken(tmp_path):
     assert "No training history" in write(tmp_path, make_run("GAP", history={}))
     broken = make_run("GAP", history={"loss": [np.nan, 1.0], "val_map_at_r": [np.nan, np.nan]})
-    assert (
-        section(write(tmp_path, broken, make_run("GSP", history={})), "curves").count("<svg") == 1
-    )
+    page = write(tmp_path, broken, make_run("GSP", history={}))
+    assert section(page, "curves").count("<svg") == 1
 
 
 def test_gallery_leaves_out_classes_of_one_image(tmp_path):

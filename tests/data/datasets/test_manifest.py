@@ -22,10 +22,8 @@ def write(folder, *lines, encoding="utf-8"):
 
 
 def test_without_splits(folder):
-    path = write(
-        folder, "label,path", "zebra,a.png", f"Äpfel,{folder / 'b.png'}", "zebra,my images/ç.png"
-    )
-    sets = load_manifest(path)
+    lines = "zebra,a.png", f"Äpfel,{folder / 'b.png'}", "zebra,my images/ç.png"
+    sets = load_manifest(write(folder, "label,path", *lines))
     assert list(sets) == ["all"]
     images = sets["all"]
     assert images.class_names == ("zebra", "Äpfel")
@@ -49,10 +47,8 @@ def test_labels_that_look_like_numbers_or_each_other_are_different_texts(folder)
 
 
 def test_splits_have_their_own_labels(folder):
-    path = write(
-        folder, "path,label,split", "a.png,x,train", "b.png,y,train", "d.png,u,test", "e.png,v,test"
-    )
-    sets = load_manifest(path)
+    lines = "a.png,x,train", "b.png,y,train", "d.png,u,test", "e.png,v,test"
+    sets = load_manifest(write(folder, "path,label,split", *lines))
     assert list(sets) == ["train", "test"]
     assert sets["test"].class_names == ("u", "v")
     assert sets["test"].labels.tolist() == [0, 1]

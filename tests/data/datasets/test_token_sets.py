@@ -5,9 +5,8 @@ from gsp_tf.data import synthetic_token_sets
 
 
 def test_sets_hold_tokens_of_their_class_and_of_the_background_only():
-    tokens, labels = synthetic_token_sets(
-        20, num_classes=3, tokens_per_class=5, num_background=2, set_size=30
-    )
+    sizes = {"num_classes": 3, "tokens_per_class": 5, "num_background": 2, "set_size": 30}
+    tokens, labels = synthetic_token_sets(20, **sizes)
     assert tokens.dtype == labels.dtype == np.int32
     assert tokens.shape == (60, 30) and labels.tolist() == [0] * 20 + [1] * 20 + [2] * 20
     for label in range(3):

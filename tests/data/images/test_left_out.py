@@ -5,6 +5,7 @@ from PIL import Image
 
 from gsp_tf.data import find_unreadable
 
+
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """Two images and a text, checked for the first time."""

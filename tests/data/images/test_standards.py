@@ -49,17 +49,11 @@ def tiff(pixels, bits, photometric, byte_order="<", **tags):
 
 
 def bmp(width, height, bits, pixels, compression=0, colors=0, palette=b"", masks=b"", size=40):
-    header = struct.pack(
-        "<IiiHHIIiiII", size, width, height, 1, bits, compression, 0, 0, 0, colors, 0
-    )
-    header = header + masks + bytes(max(0, size - 40 - len(masks)))
+    fields = size, width, height, 1, bits, compression, 0, 0, 0, colors, 0
+    header = struct.pack("<IiiHHIIiiII", *fields) + masks + bytes(max(0, size - 40 - len(masks)))
     offset = 14 + len(header) + len(palette)
-    return (
-        struct.pack("<2sIHHI", b"BM", offset + len(pixels), 0, 0, offset)
-        + header
-        + palette
-        + pixels
-    )
+    start = struct.pack("<2sIHHI", b"BM", offset + len(pixels), 0, 0, offset)
+    return start + header + palette + pixels
 
 
 def grey_palette(levels):
@@ -90,57 +84,43 @@ READ = {
     # photometric interpretation 0 is white at 0
     "fill order": (tiff(b"\x01\x02", 1, 1, t266=2), [[255, 0], [0, 255]]),
     "white is 0, 4 bits": (tiff(b"\x0f\x12", 4, 0), [[255, 0], [238, 221]]),
-    "16 bits, deflated": (
-        tiff(zlib.compress(words([0, 257, 2570, 65535], ">")), 16, 1, ">", t259=8),
-        [[0, 1], [10, 255]],
-    ),
-    "colour of 16 bits": (
-        tiff(words([257 * value for value in CORNERS]), (16,) * 3, 2),
-        [[RED, GREEN], [BLUE, BLACK]],
-    ),
+    "16 bits, deflated":
+        (tiff(zlib.compress(words([0, 257, 2570, 65535], ">")), 16, 1, ">", t259=8),
+         [[0, 1], [10, 255]]),
+    "colour of 16 bits":
+        (tiff(words([257 * value for value in CORNERS]), (16,) * 3, 2),
+         [[RED, GREEN], [BLUE, BLACK]]),
     "planes": (
         tiff(bytes([255, 0, 0, 0, 0, 255, 0, 0, 0, 0, 255, 0]), (8,) * 3, 2, t284=2, t278=2,
              t273=(8, 12, 16), t279=(4, 4, 4)),
         [[RED, GREEN], [BLUE, BLACK]],
     ),
-    "an alpha that is not multiplied": (
-        tiff(bytes([255, 0, 0, 255, 0, 0, 0, 0] * 2), (8,) * 4, 2, t338=2),
-        [[RED, WHITE]] * 2,
-    ),
-    "a multiplied alpha": (
-        tiff(bytes([51, 0, 0, 51, 0, 0, 0, 255] * 2), (8,) * 4, 2, t338=1),
-        [[[255, 204, 204], BLACK]] * 2,
-    ),
-    "a sample beyond": (
-        tiff(bytes([255, 0, 0, 7, 0, 0, 255, 0] * 2), (8,) * 4, 2, t338=0),
-        [[RED, BLUE]] * 2,
-    ),
+    "an alpha that is not multiplied":
+        (tiff(bytes([255, 0, 0, 255, 0, 0, 0, 0] * 2), (8,) * 4, 2, t338=2), [[RED, WHITE]] * 2),
+    "a multiplied alpha":
+        (tiff(bytes([51, 0, 0, 51, 0, 0, 0, 255] * 2), (8,) * 4, 2, t338=1),
+         [[[255, 204, 204], BLACK]] * 2),
+    "a sample beyond":
+        (tiff(bytes([255, 0, 0, 7, 0, 0, 255, 0] * 2), (8,) * 4, 2, t338=0), [[RED, BLUE]] * 2),
     "CMYK": (tiff(bytes([0, 255, 255, 0, 0, 0, 0, 0] * 2), (8,) * 4, 5), [[RED, WHITE]] * 2),
     "turned": (tiff(bytes([0, 1, 200, 255]), 8, 1, t274=6), [[200, 0], [255, 1]]),
-    "PNG of 16 bits with alpha": (
-        png(2, 1, 16, 4, b"\0" + words([2570, 65535, 5, 0], ">")), [[10, 255]],
-    ),
-    "PNG, 2 bits, one level transparent": (
-        png(2, 1, 2, 0, b"\0\x90", (b"tRNS", b"\0\2")), [[255, 85]],
-    ),
-    "PNG, 4 bits, one level transparent": (
-        png(2, 1, 4, 0, b"\0\x2f", (b"tRNS", b"\0\2")), [[255, 255]],
-    ),
-    "PNG, 4 bits, level 0 transparent": (
-        png(2, 1, 4, 0, b"\0\x20", (b"tRNS", b"\0\0")), [[34, 255]],
-    ),
+    "PNG of 16 bits with alpha":
+        (png(2, 1, 16, 4, b"\0" + words([2570, 65535, 5, 0], ">")), [[10, 255]]),
+    "PNG, 2 bits, one level transparent":
+        (png(2, 1, 2, 0, b"\0\x90", (b"tRNS", b"\0\2")), [[255, 85]]),
+    "PNG, 4 bits, one level transparent":
+        (png(2, 1, 4, 0, b"\0\x2f", (b"tRNS", b"\0\2")), [[255, 255]]),
+    "PNG, 4 bits, level 0 transparent":
+        (png(2, 1, 4, 0, b"\0\x20", (b"tRNS", b"\0\0")), [[34, 255]]),
     "PNG of black": (png(2, 2, 8, 0, bytes(6)), [[0, 0]] * 2),
     "interlaced PNG of black": (png(2, 2, 8, 0, bytes(7), interlace=1), [[0, 0]] * 2),
-    "BMP with 5, 6 and 5 bits": (
-        bmp(2, 1, 16, words([0xF800, 0x07E0]), 3, masks=words([0xF800, 0x7E0, 0x1F], kind="I")),
-        [[RED, GREEN]],
-    ),
-    "BMP of 1 bit": (
-        bmp(2, 1, 1, b"\x40\0\0\0", colors=2, palette=grey_palette([0, 255])), [[0, 255]],
-    ),
-    "BMP of 8 bits and all levels": (
-        bmp(2, 1, 8, b"\x07\xf0\0\0", palette=grey_palette(range(256))), [[7, 240]],
-    ),
+    "BMP with 5, 6 and 5 bits":
+        (bmp(2, 1, 16, words([0xF800, 0x07E0]), 3, masks=words([0xF800, 0x7E0, 0x1F], kind="I")),
+         [[RED, GREEN]]),
+    "BMP of 1 bit":
+        (bmp(2, 1, 1, b"\x40\0\0\0", colors=2, palette=grey_palette([0, 255])), [[0, 255]]),
+    "BMP of 8 bits and all levels":
+        (bmp(2, 1, 8, b"\x07\xf0\0\0", palette=grey_palette(range(256))), [[7, 240]]),
     "GIF": (gif(b"\x44\x34\x05"), [[RED, GREEN], [BLUE, [9] * 3]]),
 }  # fmt: skip
 REFUSED = {
@@ -153,34 +133,28 @@ REFUSED = {
     "Lab": tiff(bytes(12), (8,) * 3, 8),
     "an extra sample that is not described": tiff(bytes(16), (8,) * 4, 2),
     "inks other than CMYK": tiff(bytes(16), (8,) * 4, 5, t332=2),
-    "planes of 16 bits": tiff(
-        bytes(24), (16,) * 3, 2, t284=2, t273=(8, 16, 24), t279=(8, 8, 8)
-    ),
+    "planes of 16 bits":
+        tiff(bytes(24), (16,) * 3, 2, t284=2, t273=(8, 16, 24), t279=(8, 8, 8)),
     "a plane of white at 0": tiff(bytes(4), 8, 0, t284=2),
-    "multiplied planes": tiff(
-        bytes(16), (8,) * 4, 2, t338=1, t284=2, t273=(8, 12, 16, 20), t279=(4,) * 4
-    ),
+    "multiplied planes":
+        tiff(bytes(16), (8,) * 4, 2, t338=1, t284=2, t273=(8, 12, 16, 20), t279=(4,) * 4),
     "a strip is missing": tiff(bytes(2), 8, 1, t278=1),
     "a strip without a place": tiff(bytes(4), 8, 1, t273=0),
     "a strip that is too short": tiff(bytes(4), 8, 1, t279=2),
     "fill order of bytes": tiff(bytes(4), 8, 1, t266=2),
     "old JPEG": tiff(bytes(4), 8, 1, t259=6),
     "a thumbnail first": tiff(bytes(4), 8, 1, t254=1),
-    "PNG, 16-bit colours, one transparent": png(
-        1, 1, 16, 2, b"\0" + words([1, 2, 3], ">"), (b"tRNS", words([1, 2, 3], ">"))
-    ),
+    "PNG, 16-bit colours, one transparent":
+        png(1, 1, 16, 2, b"\0" + words([1, 2, 3], ">"), (b"tRNS", words([1, 2, 3], ">"))),
     "PNG without its last rows": png(2, 4, 8, 0, bytes([0, 7, 7, 0, 9, 9])),
     "interlaced PNG without its last pass": png(2, 2, 8, 0, bytes([0, 7, 0, 7]), interlace=1),
-    "BMP of 8 bits in black and white": bmp(
-        2, 1, 8, b"\0\1\0\0", colors=2, palette=grey_palette([0, 255])
-    ),
-    "BMP with runs of 4 bits": bmp(
-        4, 1, 4, b"\0\3\x12\x30\0\1", 2, 16, grey_palette(range(240, 256))
-    ),
+    "BMP of 8 bits in black and white":
+        bmp(2, 1, 8, b"\0\1\0\0", colors=2, palette=grey_palette([0, 255])),
+    "BMP with runs of 4 bits":
+        bmp(4, 1, 4, b"\0\3\x12\x30\0\1", 2, 16, grey_palette(range(240, 256))),
     "BMP with masks of 0": bmp(1, 1, 32, bytes(4), 3, masks=bytes(16), size=56),
-    "BMP of 16 bits with alpha": bmp(
-        1, 1, 16, bytes(4), 3, masks=words([0x7C00, 0x3E0, 0x1F, 0x8000], kind="I"), size=56
-    ),
+    "BMP of 16 bits with alpha":
+        bmp(1, 1, 16, bytes(4), 3, masks=words([0x7C00, 0x3E0, 0x1F, 0x8000], kind="I"), size=56),
     "JPEG in CMYK without the marker of Adobe": CMYK,
     "GIF without its last pixels": gif(b"\x44\x05"),
     "GIF on a background": gif(b"\x44\x34\x05", size=(3, 3), background=3),

@@ -82,10 +82,9 @@ def test_crops_flips_and_augmentation_of_six_channels():
     view = dict(horizontal_flip=True, min_crop_area=0.3, augmentation=changes)
     batch, _ = next(iter(training_dataset(images, 8, 2, 2, seed=0, **view)))
     assert batch.shape == (4, 8, 8, 6) and 0 <= batch.numpy().min() < batch.numpy().max() <= 255
+    hue = keras.layers.RandomHue(0.2, (0, 255))
     with pytest.raises(ValueError, match="RandomHue cannot change images of 6 channels"):
-        training_dataset(
-            images, 8, 2, 2, seed=0, augmentation=[keras.layers.RandomHue(0.2, (0, 255))]
-        )
+        training_dataset(images, 8, 2, 2, seed=0, augmentation=[hue])
 
 
 def test_the_ends_of_a_range_are_those_of_its_values():

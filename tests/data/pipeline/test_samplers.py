@@ -129,9 +129,8 @@ def test_a_class_comes_with_its_nearest_class():
         visits.update(first.tolist())
     assert len(visits) == 12 and max(visits.values()) <= 2 * min(visits.values())
     # Nothing is near enough to be mined and far enough to be no duplicate: any classes come.
-    far = NearestClassSampler(
-        labels, indices, 4, 2, seed=0, distances=distances, min_distance=distances.max() + 1
-    )
+    limit = {"distances": distances, "min_distance": distances.max() + 1}
+    far = NearestClassSampler(labels, indices, 4, 2, seed=0, **limit)
     assert any(len({*labels[b] // 2}) > 2 for b in in_any_order(far))
 
 
@@ -148,9 +147,8 @@ def test_near_duplicates_are_no_hard_negatives():
 
     assert {9} in partners() and {1} in partners(min_distance=0.01)
     # Class 9 is as near to 0 as 1 is, by its other images.
-    strongest = NearestClassSampler(
-        labels, indices, 2, 2, seed=0, distances=distances, min_distance=0.01, num_nearest=2
-    )
+    limit = {"distances": distances, "min_distance": 0.01, "num_nearest": 2}
+    strongest = NearestClassSampler(labels, indices, 2, 2, seed=0, **limit)
     assert any(0 in labels[batch] for batch in in_any_order(strongest, 20))
 
 

@@ -51,9 +51,8 @@ def test_without_classes_all_images_are_drawn_alike():
 def test_the_two_views_differ():
     pixels = np.random.default_rng(0).integers(0, 256, (4, 20, 20, 3), np.uint8)
     images = ArrayImages(pixels, np.arange(4), list("abcd"))
-    dataset = training_dataset(
-        images, 8, 0, 0, 0, min_crop_area=0.2, views=2, unlabelled_per_batch=4
-    )
+    given = {"min_crop_area": 0.2, "views": 2, "unlabelled_per_batch": 4}
+    dataset = training_dataset(images, 8, 0, 0, 0, **given)
     ((seen, labels),) = dataset.take(1)
     assert labels.numpy().tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert (np.abs(seen[::2] - seen[1::2]).max(axis=(1, 2, 3)) > 20).all()

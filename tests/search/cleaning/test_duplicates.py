@@ -226,10 +226,9 @@ def test_what_cannot_be_used_is_refused(colours, colours_run, tmp_path, refused)
         ([colours, *with_distance], "A distance is for embeddings, and there are none"),
     ):
         refused(message, "dedup", *arguments, "--out", tmp_path / "out")
-    fits = find_duplicates(
-        tmp_path / "eight.npz", tmp_path / "out", thresholds=tmp_path / "euclidean.json"
-    )
-    assert fits.distance == Thresholds.read(tmp_path / "euclidean.json").match.distance.value
+    given = tmp_path / "euclidean.json"
+    fits = find_duplicates(tmp_path / "eight.npz", tmp_path / "out", thresholds=given)
+    assert fits.distance == Thresholds.read(given).match.distance.value
     find_duplicates(colours, tmp_path / "kept", colours_run, NEAR)
     with pytest.raises(ValueError, match="do not belong together.*--out NEW"):
         find_duplicates(colours, tmp_path / "kept", other_run, NEAR)

@@ -68,7 +68,7 @@ def test_what_only_pillow_decodes_is_left_out(run, embedded, tmp_path, monkeypat
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(content[:1000] + marker + content[1000:])
     run = shutil.copytree(run.path, tmp_path / "run")
-    edit_recipe(run, "resize: 20", "resize: null")
+    edit_recipe(run, "resize: 18", "resize: null")
     model, paths = RunModel(run), embedded[0][:2]
     embeddings, problems = model.embed_images([paths[0], str(broken), paths[1]])
     assert problems == ["", "TensorFlow cannot decode it", ""]

@@ -38,9 +38,8 @@ def pairs_are_blank():
 @pytest.fixture(scope="session")
 def run(tmp_path_factory, images):
     """Run folder of an untrained model with GSP of four prototypes, without an index."""
-    return save_run(
-        tmp_path_factory.mktemp("runs") / "run", images, pooling="{name: gsp, num_prototypes: 4}"
-    )
+    path, pooling = tmp_path_factory.mktemp("runs") / "run", "{name: gsp, num_prototypes: 4}"
+    return save_run(path, images, pooling)
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +107,6 @@ class Asked:
 
 @pytest.fixture(scope="module")
 def asked():
-    """Instead of an `Exploration`."""
     return Asked()
 
 

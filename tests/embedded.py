@@ -139,8 +139,3 @@ def random_embeddings(count, dim=8, seed=0):
     embeddings = embeddings + 0.4 * rng.normal(size=(count, dim))
     embeddings[1::20] = embeddings[::20][: len(embeddings[1::20])]
     return (embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)).astype("float32")
-
-
-def names_of(index):
-    """The paths of all images of an index."""
-    return set(index.paths(index.ids))

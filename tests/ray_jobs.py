@@ -7,8 +7,6 @@ from types import SimpleNamespace
 
 import processes
 
-SHARD_SIZE = 8
-
 # Runs a command whose processes, the driver and those of Ray, have a variable that marks them; a
 # folder with a long name is that for temporary files. The first worker is killed with its shard.
 DRIVER = """
@@ -46,8 +44,8 @@ workers._ray_session = ray_without_processes
 
 def command_of(run, collection, out):
     """The arguments of a job with one worker."""
-    command = ["embed-collection", run, collection, "--out", out]
-    return [*command, "--shard-size", SHARD_SIZE, "--workers", 1]
+    command = "embed-collection", run, collection, "--out", out
+    return [*command, "--shard-size", 8, "--workers", 1]
 
 
 def start_driver(run, collection, out, folder):

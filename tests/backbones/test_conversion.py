@@ -103,10 +103,7 @@ def test_keys_and_shapes(tmp_path, state, suffix):
         (without_bias, "lacks conv2_3x3.bias.$"),
         (state | {"fc.bias": ZERO, "module.a.bias": ZERO}, "also has fc.bias, module.a.bias.$"),
         (state | {"conv2_3x3.num_batches_tracked": ZERO}, "also has conv2_3x3.num_batches_track"),
-        (
-            state | {"conv2_3x3.weight": flat},
-            r"shape \(192, 64, 3, 3\), received \(192, 64, 1, 1\)",
-        ),
+        (state | {"conv2_3x3.weight": flat}, r"shape \(192, 64, 3, 3\), received \(192, 64, 1,"),
         (state | {bias: np.zeros(192, "int64")}, f"{bias} must be of"),
         (state | {bias: nan}, f"{bias} has values that are not finite"),
         ({last: state[last]}, rf"lacks (\w+\.\w+, ){{5}}and {len(state) - 6} more.$"),
@@ -203,9 +200,7 @@ def test_command(tmp_path, state, capsys):
     assert "Left out, because the backbone lacks them: last_linear.bias\n" in printed
     before = out.read_bytes()
     path.write_bytes(b"nothing")
-    assert (
-        run_command(*arguments) == 1
-        and "is damaged, or not a state dict" in capsys.readouterr().err
-    )
+    assert run_command(*arguments) == 1
+    assert "is damaged, or not a state dict" in capsys.readouterr().err
     assert out.read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.pth", "b.weights.h5"]

@@ -53,9 +53,7 @@ def test_recipe(tmp_path):
 
 
 @pytest.mark.parametrize("position", ["before_pooling", "after_pooling"])
-@pytest.mark.parametrize("pooling", ["gap", "gsp"])
-def test_tokens_are_pooled_as_a_set(monkeypatch, pooling, position):
-    """As those of the transformers, which are not here without an extra."""
+def test_tokens_are_pooled_as_a_set(monkeypatch, position):
     monkeypatch.setattr(backbones.registry, "_BUILDERS", {})
 
     @backbones.register("tokens")
@@ -67,15 +65,12 @@ def test_tokens_are_pooled_as_a_set(monkeypatch, pooling, position):
     recipe = Recipe(
         data=DataRecipe(image_size=12),
         backbone=BackboneRecipe("tokens"),
-        pooling=ClassRecipe(pooling, {"num_prototypes": 4} if pooling == "gsp" else {}),
+        pooling=ClassRecipe("gsp", {"num_prototypes": 4}),
         embedding=EmbeddingRecipe(position=position),
     )
     embedder = build_embedder(recipe, channels=3)
     images = np.random.default_rng(0).uniform(0, 255, (2, 12, 12, 3))
     assert embedder(images).shape == (2, 64)
     weights = place_maps(embedder, images).weights
-    if pooling == "gsp":
-        assert weights.shape == (2, 3, 3, 1)
-        np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-5)
-    else:
-        assert weights is None
+    assert weights.shape == (2, 3, 3, 1)
+    np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-5)

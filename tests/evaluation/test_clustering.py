@@ -34,17 +34,14 @@ def by_definition(labels, clusters):
     }
 
 
-# 4 to 6 images in 2 or 3 classes and as many clusters, never all alone.
-PARTITIONS = st.integers(2, 3).flatmap(
-    lambda k: st.tuples(
-        *[
-            st.lists(st.integers(0, k - 1), min_size=2, max_size=6 - k).map(
-                lambda rest, k=k: [*range(k), *rest]
-            )
-            for _ in range(2)
-        ]
-    )
-)
+def partition(k):
+    """Numbers of 4 to 6 images in k parts, not all alone."""
+    rest = st.lists(st.integers(0, k - 1), min_size=2, max_size=6 - k)
+    return rest.map(lambda numbers: [*range(k), *numbers])
+
+
+# Of classes, and of as many clusters.
+PARTITIONS = st.integers(2, 3).flatmap(lambda k: st.tuples(partition(k), partition(k)))
 
 
 @settings(max_examples=40)

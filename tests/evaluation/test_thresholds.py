@@ -32,10 +32,8 @@ def test_thresholds_and_rates_are_those_of_all_pairs():
 def test_other_classes_have_about_the_rate_and_it_lies_in_the_interval():
     # The rate at the threshold, on many classes that were not calibrated on.
     others = PairDistances(*around_centres(400, seed=1))
-    found = [
-        calibrate_thresholds(PairDistances(*around_centres(30, seed=seed)), 0.02, num_resamples=100)
-        for seed in range(2, 14)
-    ]
+    samples = (PairDistances(*around_centres(30, seed=seed)) for seed in range(2, 14))
+    found = [calibrate_thresholds(sample, 0.02, num_resamples=100) for sample in samples]
     rates = [others.at_threshold(f.match.distance.value).false_match_rate for f in found]
     assert np.mean(rates) == pytest.approx(0.02, rel=0.3)
     ends = [f.match.false_match_rate[1:] for f in found]

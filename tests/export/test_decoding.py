@@ -30,8 +30,7 @@ def decode():
 
 @pytest.fixture
 def check(decode, tmp_path):
-    """Function that compares the windows of contents and of files with them, as evaluation reads
-    these."""
+    """Function that compares windows of contents with those of files that evaluation reads."""
 
     def compare(contents, channels=(1, 3)):
         paths = [tmp_path / str(number) for number in range(len(contents))]

@@ -113,12 +113,8 @@ def test_a_saved_model_serves_what_evaluation_embeds(run, images, expected, tmp_
     assert isinstance(splits.test, FileImages)
     assert {Path(path).suffix for path in splits.test.paths} == {".jpg", ".png"}
     files = [Path(path).read_bytes() for path in splits.test.paths]
-    np.savez(
-        tmp_path / "given.npz",
-        images=images,
-        bytes=np.frombuffer(b"".join(files), np.uint8),
-        lengths=[len(file) for file in files],
-    )
+    contents, lengths = np.frombuffer(b"".join(files), np.uint8), list(map(len, files))
+    np.savez(tmp_path / "given.npz", images=images, bytes=contents, lengths=lengths)
     arguments = exported(run, "saved_model", tmp_path), tmp_path / "given.npz", tmp_path / "out.npz"
     done = processes.run(SERVE, *arguments, folder=tmp_path)
     assert done.returncode == 0, done.output

@@ -75,7 +75,9 @@ def test_an_index_keeps_the_tokens_of_its_images_through_changes(searched, expec
         change_index(index, none)
 
 
-def test_search_orders_the_first_results_by_transport(searched, expected, tmp_path, capsys):
+def test_search_orders_the_first_results_by_transport(
+    searched, expected, tmp_path, printed_by, refused
+):
     run, files, embedded = searched
     index = build_index(embedded, tmp_path / "index")
     found = search(run, files[1], index, k=5, rerank="transport")
@@ -91,16 +93,14 @@ def test_search_orders_the_first_results_by_transport(searched, expected, tmp_pa
     assert cut[0].distance != found[0].distance
     thresholds = calibrate(run, 0.05, out=tmp_path / "thresholds.json", num_resamples=5)
     arguments = "search", run, files[1], "--index", index.path, "--rerank", "transport"
-    assert run_command(*arguments, "--k", 3, "--html", tmp_path / "page.html") == 0
+    printed = printed_by(*arguments, "--k", 3, "--html", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
     assert f"{found[0].cost:.4f} · {found[0].distance:.4f}" in page and "gives the order" in page
-    assert found[0].path.rsplit("/")[-1] in capsys.readouterr().out
-    given = "--thresholds", tmp_path / "thresholds.json"
-    assert run_command(*arguments, *given) == 0
+    assert found[0].path.rsplit("/")[-1] in printed
+    printed = printed_by(*arguments, "--thresholds", tmp_path / "thresholds.json")
     said = f"First by transport for {files[1]} ({thresholds.decide(found[0].distance)}), in"
-    assert said in capsys.readouterr().out.replace("\n", " ")
-    assert run_command(*arguments, "--k", 101) == 1
-    assert "Transport orders the first 100 results; received k=101" in capsys.readouterr().err
+    assert said in printed.replace("\n", " ")
+    refused("Transport orders the first 100 results; received k=101", *arguments, "--k", 101)
 
 
 def test_transport_leaves_excluded_images_out(searched, tmp_path):
@@ -150,7 +150,7 @@ def test_rank_compares_the_tokens_of_folders_and_indexes(labelled, tmp_path):
     assert len(rows) == 12 and (read.tokens.places == sets.take(rows).places).all()
 
 
-def test_rank_compares_the_images_of_a_run_with_a_gallery(searched, labelled, tmp_path, capsys):
+def test_rank_compares_the_images_of_a_run_with_a_gallery(searched, labelled, tmp_path, refused):
     run, files, _ = searched
     folder, index, embeddings, sets, labels = labelled
     test = load_splits(RunModel(run).recipe).test
@@ -162,14 +162,14 @@ def test_rank_compares_the_images_of_a_run_with_a_gallery(searched, labelled, tm
     expected = transported(queries, of_queries, embeddings, labels, **both)
     found = evaluated(tmp_path, run, "--gallery", index, "--tokens", 3)
     assert found == pytest.approx(expected, abs=2e-3)
-    assert run_command("rank", folder, "--gallery", run, "--rerank", "transport") == 1
-    assert "keeps no local features, which transport" in capsys.readouterr().err
+    arguments = "rank", folder, "--gallery", run, "--rerank", "transport"
+    refused("keeps no local features, which transport", *arguments)
     few = embed_images(run, [files[0].parents[1]], tmp_path / "few", tokens=2)
     with pytest.raises(ValueError, match="different numbers of local features, 2, 4"):
         ranked_images(folder, [few.path, index], tokens=4)
 
 
-def test_the_page_shows_what_the_neighbours_have_in_common(searched, tmp_path, capsys):
+def test_the_page_shows_what_the_neighbours_have_in_common(searched, tmp_path, refused):
     run, files, embedded = searched
     gone = tmp_path / "gone.png"
     pictures = _explained(RunModel(run), files[0], [files[1], gone])
@@ -181,8 +181,7 @@ def test_the_page_shows_what_the_neighbours_have_in_common(searched, tmp_path, c
     assert run_command(*arguments, "--html", page, "--why") == 0
     text = page.read_text("utf-8")
     assert text.count("matched places of the query") == 2 and "Euclidean distance" in text
-    assert run_command(*arguments, "--why") == 1
-    assert "--why is for the page with pictures; give --html too" in capsys.readouterr().err
+    refused("--why is for the page with pictures; give --html too", *arguments, "--why")
 
 
 def test_refuses_what_has_no_tokens(searched, tmp_path):

@@ -1,5 +1,4 @@
 from gsp_tf.visual import training_curves
-from gsp_tf.visual._style import class_style, run_style
 
 
 def test_curves_have_one_panel_per_quantity_and_one_line_per_run():
@@ -16,8 +15,3 @@ def test_curves_have_one_panel_per_quantity_and_one_line_per_run():
     assert loss.get_color() == validation.get_color()
     assert loss.get_linestyle() != validation.get_linestyle()
     assert figures["MAP@R (%)"].axes[0].lines[0].get_ydata().tolist() == [10, 20]
-
-
-def test_runs_and_classes_beyond_the_palette_have_looks_of_their_own():
-    assert len({run_style(place) for place in range(30)}) == 30
-    assert len({class_style(place) for place in range(132)}) == 132

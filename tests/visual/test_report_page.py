@@ -100,10 +100,8 @@ def test_only_the_images_that_are_shown_are_read(tmp_path):
             return np.full((8, 8, 1), index % 256, np.uint8)
 
     weights = {index: np.ones((2, 2, 1)) for index in range(0, 3000, 100)}
-    runs = [
-        make_run(name, classes=300, each=10, seed=seed, images=Images(), pooling_weights=weights)
-        for seed, name in enumerate(("GAP", "GSP"))
-    ]
+    given = {"classes": 300, "each": 10, "images": Images(), "pooling_weights": weights}
+    runs = [make_run(name, seed=seed, **given) for seed, name in enumerate(("GAP", "GSP"))]
     read.clear()
     page = write(tmp_path, *runs)
     assert max(read.values()) == 1

@@ -14,16 +14,15 @@ from gsp_tf.data import (
     collage_splits,
 )
 
-OBJECTS = ArrayImages(
-    np.broadcast_to(np.arange(200, 240, dtype=np.uint8)[:, None, None, None], (40, 6, 9, 1)),
-    np.arange(40) % 4,
-    list("abcd"),
-)
-TILES = ArrayImages(
-    np.broadcast_to(np.arange(100, dtype=np.uint8)[:, None, None, None], (100, 4, 4, 1)),
-    np.zeros(100, int),
-    ["clutter"],
-)
+
+def greys(values, height, width):
+    """Images of one grey value each."""
+    values = np.asarray(values, np.uint8)[:, None, None, None]
+    return np.broadcast_to(values, (len(values), height, width, 1))
+
+
+OBJECTS = ArrayImages(greys(range(200, 240), 6, 9), np.arange(40) % 4, list("abcd"))
+TILES = ArrayImages(greys(range(100), 4, 4), [0] * 100, ["clutter"])
 
 
 def tiles_of(image, grid):
@@ -103,9 +102,8 @@ SIZE = 3
 
 def flat(values, groups=None):
     """Tiles of one grey value each, one class per tile."""
-    values = np.asarray(values, np.uint8)
-    pixels = np.broadcast_to(values[:, None, None, None], (len(values), SIZE, SIZE, 1))
-    return ArrayImages(pixels, range(len(values)), [str(v) for v in values], groups)
+    pixels = greys(values, SIZE, SIZE)
+    return ArrayImages(pixels, range(len(values)), list(map(str, values)), groups)
 
 
 def grouped(num_groups=10, classes=10):

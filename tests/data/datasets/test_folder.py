@@ -4,14 +4,12 @@ from miniatures import save_image
 from gsp_tf.data import load_folder
 
 
+NAMES = "Hund/1.png", "Hund/deep er/below/2.JPG", "Kätzchen 猫/a.webp", "Kätzchen 猫/b c.png"
+
+
 @pytest.fixture
 def pets(tmp_path):
-    for name in (
-        "Hund/1.png",
-        "Hund/deep er/below/2.JPG",
-        "Kätzchen 猫/b c.png",
-        "Kätzchen 猫/a.webp",
-    ):
+    for name in reversed(NAMES):
         save_image(tmp_path / name)
     return tmp_path
 
@@ -20,8 +18,7 @@ def test_classes_and_files_in_sorted_order(pets):
     images = load_folder(pets)
     assert images.class_names == ("Hund", "Kätzchen 猫")
     assert images.labels.tolist() == [0, 0, 1, 1]
-    names = ["Hund/1.png", "Hund/deep er/below/2.JPG", "Kätzchen 猫/a.webp", "Kätzchen 猫/b c.png"]
-    assert images.paths == tuple(str(pets / name) for name in names)
+    assert images.paths == tuple(str(pets / name) for name in NAMES)
     assert images.channels == 3
     assert images.image(3).shape == (6, 8, 3)
     assert load_folder(str(pets), channels=1).image(0).shape == (6, 8, 1)

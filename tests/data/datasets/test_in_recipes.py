@@ -9,10 +9,8 @@ from gsp_tf.runs import load_splits
 
 
 def recipe(name, path, protocol="fractions", image_size=8, **arguments):
-    return Recipe(
-        data=DataRecipe(name, str(path), image_size=image_size, **arguments),
-        protocol=ProtocolRecipe(protocol),
-    )
+    images = DataRecipe(name, str(path), image_size=image_size, **arguments)
+    return Recipe(data=images, protocol=ProtocolRecipe(protocol))
 
 
 def num_classes(splits):

@@ -73,18 +73,15 @@ def test_the_published_counts_are_expected(tmp_path):
         CLOTHES.load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("miniature", "name"),
-    [
+def test_a_missing_file(tmp_path):
+    for miniature, name in (
         (BIRDS, "CUB_200_2011/image_class_labels.txt"),
         (TEN, "cifar-10-batches-bin/data_batch_3.bin"),
-    ],
-)
-def test_a_missing_file(tmp_path, miniature, name):
-    miniature.write(tmp_path)
-    (tmp_path / name).unlink()
-    with pytest.raises(FileNotFoundError, match=f"{name} does not exist"):
-        miniature.load(tmp_path, counts=miniature.counts)
+    ):
+        miniature.write(tmp_path)
+        (tmp_path / name).unlink()
+        with pytest.raises(FileNotFoundError, match=f"{name} does not exist"):
+            miniature.load(tmp_path, counts=miniature.counts)
 
 
 IMAGES, LABELS = (f"CUB_200_2011/{name}.txt" for name in ("images", "image_class_labels"))

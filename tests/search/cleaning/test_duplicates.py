@@ -35,10 +35,8 @@ PLANTED = [
 
 def groups_of(found):
     """The names of the files of each group."""
-    return [
-        {Path(name).name for name in found.names[found.groups == group]}
-        for group in range(found.count)
-    ]
+    groups = (found.names[found.groups == group] for group in range(found.count))
+    return [{Path(name).name for name in names} for names in groups]
 
 
 def contents(folder):
@@ -131,10 +129,8 @@ def test_another_call_embeds_missing_new_and_changed_files(
     (folder / "mirrored.png").unlink()
     found = find_duplicates(photos, out, colours_run, NEAR)
     assert found.num_new == 2
-    assert sorted(map(sorted, groups_of(found))) == [
-        ["0.png", "identical.png"],
-        ["12.png", "half.png", "new.png"],
-    ]
+    expected = [["0.png", "identical.png"], ["12.png", "half.png", "new.png"]]
+    assert sorted(map(sorted, groups_of(found))) == expected
     fresh = find_duplicates(photos, tmp_path / "fresh", colours_run, NEAR)
     assert (fresh.groups == found.groups).all() and fresh.num_new == 30 - 1
 

@@ -62,11 +62,8 @@ def test_the_metadata_say_what_they_are(finished_run, embedded):
     assert metadata.outcome.embedded == 80 and metadata.outcome.corrupt == 0
     assert metadata.metric == "euclidean" and metadata.images.listed == 80
     np.testing.assert_allclose(metadata.outcome.lengths, 1, atol=1e-5)
-    assert sorted(path.name for path in embedded.iterdir()) == [
-        ".lock",
-        *(f"embeddings-{i:05}.parquet" for i in range(5)),
-        "embeddings.json",
-    ]
+    names = [".lock", *(f"embeddings-{i:05}.parquet" for i in range(5)), "embeddings.json"]
+    assert sorted(path.name for path in embedded.iterdir()) == names
 
 
 def test_after_a_killed_process_what_is_missing_or_lost_is_computed(

@@ -18,10 +18,7 @@ def test_the_strongest_patches_are_those_of_a_whole_search(model, view, test_ima
     assert browser.num_images == len(images) == 24 and told == [(0, 24), (16, 24)]
     np.testing.assert_allclose(browser.means, shares.sum(axis=(1, 2)).mean(axis=0), rtol=1e-4)
     for prototype in range(4):
-        every = [
-            (shares[i, row, column, prototype], i, row, column)
-            for i, row, column in np.ndindex(shares.shape[:3])
-        ]
+        every = [(shares[*place, prototype], *place) for place in np.ndindex(shares.shape[:3])]
         best = {}
         for share, i, row, column in sorted(every, reverse=True):
             best.setdefault(i, (share, row, column))

@@ -95,25 +95,21 @@ def test_an_upload_that_does_not_arrive_keeps_nobody_waiting(asked, serve, ask, 
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HALF = b"GET / HTTP/1.1\r\nHost: loc"
+SEARCH = b"POST /search HTTP/1.1\r\nHost: localhost\r\n"
+NOWHERE = b"POST /no HTTP/1.1\r\nHost: localhost\r\n"
+SENT = {  # its phase that takes too long, the beginning, and what comes again and again
+    "nothing": ("headers", b"", b""),
+    "headers": ("headers", GET + HALF, b"a"),
+    "body": ("body", SEARCH + b"Content-Length: 999\r\n\r\n", b"a"),
+    "rest": ("rest", NOWHERE + b"Content-Length: 999\r\n\r\n", b"a"),
+    "chunks": ("rest", NOWHERE + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
+    "unread": ("answer", 2000 * GET, b""),
+}
 
 
-@pytest.mark.parametrize(
-    ("phase", "sent", "more"),
-    [
-        ("headers", b"", b""),
-        ("headers", GET + HALF, b"a"),
-        ("body", b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n", b"a"),
-        ("rest", b"POST /no HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n", b"a"),
-        (
-            "rest",
-            b"POST /no HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
-            b"1\r\na\r\n",
-        ),
-        ("answer", 2000 * GET, b""),
-    ],
-    ids=["nothing", "headers", "body", "rest", "chunks", "unread"],
-)
-def test_each_phase_of_a_request_has_a_time_limit(phase, sent, more, asked, serve, monkeypatch):
+@pytest.mark.parametrize("kind", SENT)
+def test_each_phase_of_a_request_has_a_time_limit(kind, asked, serve, monkeypatch):
+    phase, sent, more = SENT[kind]
     for name in server.SECONDS:
         monkeypatch.setitem(server.SECONDS, name, 0.1 if name == phase else 60.0)
     monkeypatch.setattr(asked, "page", lambda _: "x" * 100_000)
@@ -158,21 +154,16 @@ def test_clients_without_complete_headers_never_take_the_last_place(sent, asked,
         assert clients[-1].recv(12)[:9] == b"HTTP/1.1 "  # the last has not
 
 
-SEARCH = b"POST /search HTTP/1.1\r\nHost: localhost\r\n"
 MALFORMED = [
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS
     b"GET / HTTP/1.1\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: \xff\xfe:99999999999\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + bytes(200_000) + b"\r\n\r\n",
     b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
     b"POST /examples/%zz%00%ff%C0%80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
     GET[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
     GET[:-2] + b"Origin: http://[\xff\r\n\r\n",
-    SEARCH + b"Content-Length: -1\r\n\r\n",
-    SEARCH + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     SEARCH + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 16 + b"\r\nabc",
     SEARCH + b"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    SEARCH + b"Content-Length: 0\r\n\r\n\x00\xff\r\n\r\n",
 ]
 
 
@@ -253,10 +244,7 @@ def test_an_address_that_others_reach_is_noted(monkeypatch):
 
 
 def test_without_its_packages_the_extra_is_named(run):
-    code = (
-        "import sys; sys.modules['starlette'] = None\n"
-        "from gsp_tf.cli import main; main(['explore', sys.argv[1]])"
-    )
-    done = processes.run(code, run)
+    hidden = "import sys; sys.modules['starlette'] = None; "
+    done = processes.run(hidden + "from gsp_tf.cli import main; main(sys.argv[1:])", "explore", run)
     assert done.returncode == 1
     assert 'needs Starlette and uvicorn: pip install ".[explore]"' in done.output

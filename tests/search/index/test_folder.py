@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from embedded import edit_json, names_of, random_embeddings, write_embeddings
+from embedded import edit_json, random_embeddings, write_embeddings
 from faults import run_stopped
 
 from gsp_tf._files import HashingWriter, file_sha256
@@ -41,7 +41,8 @@ def test_a_killed_change_changes_nothing_at_all(index, new):
     """Also if images are deleted and others are added; the same command then does it all."""
     command = ["index", index.path, "--delete", "/000.png", "--replace", new]
     run_stopped(*command, count=5)  # at the last renaming, that of index.json
-    assert names_of(Index(index.path)) == {f"/{i:03}.png" for i in range(300)}
+    again = Index(index.path)
+    assert again.paths(again.ids) == [f"/{i:03}.png" for i in range(300)]
     assert verify_index(index.path) == index.metadata
     change_index(index, new, delete=["/000.png"], replace_known=True)
     assert len(Index(index.path)) == 301

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from embedded import names_of, rows_of, write_embeddings
+from embedded import rows_of, write_embeddings
 
 from gsp_tf.search import Index, build_index, calibrate, search_many
 
@@ -78,7 +78,7 @@ def test_vectors_are_added_and_deleted(own, vectors, tmp_path, printed_by, refus
     index = Index(own)
     assert index.paths(index.search(vectors[:1] + 9, 1)[0][0]) == [f"{tmp_path}/x.png"]
     assert index.matching("year < 3").tolist() == [300, 301] and index.paths([301]) == [address]
-    assert deleted[0] not in names_of(index)
+    assert deleted[0] not in index.paths(index.ids)
     np.save(tmp_path / "wide.npy", np.ones((2, 9)))
     of_model = write_embeddings(tmp_path / "embedded", vectors)
     for source, message in (

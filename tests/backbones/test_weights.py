@@ -5,14 +5,7 @@ import numpy as np
 import pytest
 
 from gsp_tf import backbones
-from gsp_tf.recipe import (
-    BackboneRecipe,
-    ClassRecipe,
-    DataRecipe,
-    EmbeddingRecipe,
-    Recipe,
-    load_recipe,
-)
+from gsp_tf.recipe import BackboneRecipe, ClassRecipe, DataRecipe, EmbeddingRecipe, Recipe
 from gsp_tf.runs import build_learner, place_maps
 from gsp_tf.runs.model import build_embedder
 
@@ -37,10 +30,8 @@ def test_recipe(tmp_path):
     weights = tmp_path / "conv4.weights.h5"
     expected = backbones.create("conv4", (32, 32, 3))
     expected.save_weights(weights)
-    path = tmp_path / "recipe.yaml"
-    path.write_text(f"backbone: {{name: conv4, weights: {weights}}}")
-    recipe = load_recipe(path, ["--backbone.freeze_batch_normalization", "true"])
-    learner = build_learner(recipe, num_classes=5, channels=3)
+    backbone = BackboneRecipe("conv4", weights=str(weights), freeze_batch_normalization=True)
+    learner = build_learner(Recipe(backbone=backbone), num_classes=5, channels=3)
     backbone = next(x for x in learner.embedder.layers if isinstance(x, keras.Model))
     for a, b in zip(backbone.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)

@@ -30,6 +30,12 @@ COMMANDS = {
 }
 
 
+def state(folder):
+    """The files of a folder, when they were written and what they hold."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"]
+    return [(path, path.stat().st_mtime_ns, path.read_bytes()) for path in files]
+
+
 def hidden(folder):
     return [path for path in folder.rglob(".*") if path.name != ".lock"]
 
@@ -88,17 +94,13 @@ def test_an_evaluation_that_fails_keeps_the_last_one(prepared_run, tmp_path, cap
     assert hidden(run) == []
     assert replaced[:2] == [embeddings, metrics]  # killed between them, no old embeddings count
 
-    def state():
-        files = metrics, embeddings, report
-        return [(path.stat().st_mtime_ns, path.read_bytes()) for path in files]
-
-    before = state()
+    before = state(run)
     assert metrics.stat().st_size < embeddings.stat().st_size
     for size, path in ((200, metrics), (metrics.stat().st_size, embeddings)):
         with largest_file(size):
             assert run_command("evaluate", run) == 1
         assert f"error: {path} cannot be written" in capsys.readouterr().err
-        assert state() == before and hidden(run) == []
+        assert state(run) == before and hidden(run) == []
 
 
 WRITING = {
@@ -121,13 +123,8 @@ def test_a_command_that_cannot_rename_keeps_the_old_file(tmp_path, monkeypatch, 
     arguments = [of.replace("SOURCE", str(tmp_path / "a.npz")) for of in WRITING[name].split()]
     arguments = [of.replace("OUT", str(out)) for of in arguments]
     assert run_command(*arguments) == 0
-
-    def state():
-        files = [path for path in sorted(out.rglob("*")) if path.name != ".lock"]
-        return [(path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in files]
-
-    before = state()
-    assert before and all(size for *_, size in before)
+    before = state(out)
+    assert before and all(content for *_, content in before)
 
     def refused(source, target):
         assert os.path.getsize(source)
@@ -136,4 +133,4 @@ def test_a_command_that_cannot_rename_keeps_the_old_file(tmp_path, monkeypatch, 
     monkeypatch.setattr(os, "replace", refused)
     assert run_command(*arguments) == 1
     assert "error: no renaming" in capsys.readouterr().err
-    assert state() == before
+    assert state(out) == before

@@ -22,7 +22,6 @@ def query(images):
 
 @pytest.fixture(scope="module")
 def page(serve, exploration):
-    """Port of the page."""
     return serve(page_app(exploration))
 
 

@@ -47,14 +47,9 @@ def _mobilenet(models):
         "padding": [[1]],
     }
     stages = {f"stackwise_{name}": values for name, values in one_stage.items()}
-    return models.MobileNetBackbone(
-        output_num_filters=16,
-        depthwise_filters=8,
-        depthwise_stride=2,
-        depthwise_residual=False,
-        last_layer_filter=16,
-        **stages,
-    )
+    first = {"depthwise_filters": 8, "depthwise_stride": 2, "depthwise_residual": False}
+    last = {"output_num_filters": 16, "last_layer_filter": 16}
+    return models.MobileNetBackbone(**first, **stages, **last)
 
 
 def _mobilenet_v5(models):

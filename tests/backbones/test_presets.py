@@ -67,9 +67,7 @@ def inner(model):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_the_last_features_of_every_kind_and_whether_batch_normalisation_freezes(
-    preset, kind, tmp_path
-):
+def test_the_last_features_of_every_kind_and_whether_normalisation_freezes(preset, kind, tmp_path):
     network = below_head(of_keras_hub(preset(kind)))
     side = 64 if "Swin" in type(network).__name__ else 32
     images = np.tile(IMAGES, (1, side // 32, side // 32, 1))

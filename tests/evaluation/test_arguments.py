@@ -56,7 +56,6 @@ REFUSED = {
         r"one per reference, \(2,\); received \(3,\)",
     **{f"nearest_neighbours(np.eye(3), k={k})": f"between 1 and 2; received {k}" for k in (0, 3)},
     "expand_queries(MANY, alpha=-1)": "alpha must be at least 0 .* received -1",
-    "augment_database(MANY, 0)": "neighbours must be between 1 and 29; received",
     "PCAWhitening(np.ones((4, 3)))": "The 4 embeddings are all the same",
     "PCAWhitening(MANY)(MANY[:, :3])": "must have dimension 8; received 3",
     "LearnedWhitening(MANY[:6, :3], np.zeros(6, int))": "two classes or more",

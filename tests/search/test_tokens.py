@@ -75,9 +75,7 @@ def test_an_index_keeps_the_tokens_of_its_images_through_changes(searched, expec
         change_index(index, none)
 
 
-def test_search_orders_the_first_results_by_transport(
-    searched, expected, tmp_path, printed_by, refused
-):
+def test_search_orders_results_by_transport(searched, expected, tmp_path, printed_by, refused):
     run, files, embedded = searched
     index = build_index(embedded, tmp_path / "index")
     found = search(run, files[1], index, k=5, rerank="transport")

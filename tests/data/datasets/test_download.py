@@ -70,9 +70,7 @@ def test_a_download_that_fails_leaves_nothing(served, tmp_path, change, message)
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError])
-def test_a_stopped_download_is_not_mistaken_for_a_whole_one(
-    served, tmp_path, monkeypatch, interruption
-):
+def test_a_stopped_download_is_not_taken_for_whole(served, tmp_path, monkeypatch, interruption):
     def stop(name, origin, cache_dir, **_):
         with open(os.path.join(cache_dir, name), "wb") as file:
             file.write(b"half")
@@ -87,9 +85,7 @@ def test_a_stopped_download_is_not_mistaken_for_a_whole_one(
     assert {name: (data / name).read_bytes() for name in FILES} == FILES
 
 
-def test_stopped_unpacking_leaves_no_folder_and_continues_from_the_archive(
-    served, tmp_path, monkeypatch
-):
+def test_stopped_unpacking_leaves_no_folder_and_continues_later(served, tmp_path, monkeypatch):
     remote, data = served(), tmp_path / "data"
 
     def stop(archive, folder):

@@ -89,9 +89,7 @@ def test_no_file_is_a_superfluous_copy_of_itself(colours, tmp_path, printed_by):
     assert found.representatives.tolist() == [1, 1] and found.is_representative.all()
 
 
-def test_photographs_may_lie_beside_parquet_files(
-    colours, colours_run, tmp_path, printed_by, monkeypatch
-):
+def test_photographs_may_lie_beside_tables(colours, colours_run, tmp_path, printed_by, monkeypatch):
     folder = shutil.copytree(colours, tmp_path / "photos")
     pq.write_table(pa.table({"embedding": [[1.0, 2.0]] * 3}), folder / "metadata.parquet")
     monkeypatch.chdir(folder)
@@ -112,9 +110,7 @@ def test_names_that_are_not_text_are_written_as_text(colours, tmp_path, printed_
     assert sorted(paths) == [f"{tmp_path}/\x1b[31ma/\\udcff.png", f"{tmp_path}/b/\x1b[31m.png"]
 
 
-def test_another_call_embeds_missing_new_and_changed_files(
-    colours_run, photos, tmp_path, monkeypatch
-):
+def test_another_call_embeds_lost_new_and_changed_files(colours_run, photos, tmp_path, monkeypatch):
     monkeypatch.setattr(_images, "_SHARD", 12)
     out, folder = tmp_path / "out", photos[1]
     with stopped_at("embeddings-00002.parquet"):
@@ -143,10 +139,8 @@ def test_embeddings_of_an_index_and_of_a_file_have_the_same_groups(tmp_path):
     table = pa.table({"embedding": embeddings.tolist(), "path": names, "split": split})
     pq.write_table(table, tmp_path / "a.parquet")
     index = build_index(folder, tmp_path / "index").path
-    index, of_file = (
-        find_duplicates(source, tmp_path / "out", distance=1e-3, table="parquet")
-        for source in (index, tmp_path / "a.parquet")
-    )
+    given = {"out": tmp_path / "out", "distance": 1e-3, "table": "parquet"}
+    index, of_file = (find_duplicates(of, **given) for of in (index, tmp_path / "a.parquet"))
     assert index.count == 3 and index.sets is None and index.names.tolist() == names
     np.testing.assert_array_equal(index.groups, of_file.groups)
     assert pq.read_table(of_file.table)["group"].to_pylist() == [0, 0, 1, 1, 2, 2]
@@ -165,9 +159,7 @@ def test_splits_of_a_run_and_of_a_recipe_share_images(colours_run, tmp_path):
     assert found.shared and found.shared.keys() == again.shared.keys()
 
 
-def test_the_distance_is_measured_on_copies_and_kept(
-    colours, colours_run, tmp_path, printed_by, monkeypatch
-):
+def test_the_distance_is_measured_and_kept(colours, colours_run, tmp_path, printed_by, monkeypatch):
     arguments = ["dedup", colours, "--run", colours_run, "--out", tmp_path / "out"]
     printed = printed_by(*arguments)
     assert "altered copies: JPEG of quality 50 100 %, half the size" in printed

@@ -24,16 +24,13 @@ def test_an_image_of_two_sources_does_not_vote_for_its_own_label(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_an_image_in_the_folder_of_another_class_is_found(
-    colours, colours_run, tmp_path, printed_by
-):
-    folder = shutil.copytree(colours, tmp_path / "photos")
+def test_an_image_in_a_folder_of_another_class_is_found(colours, colours_run, tmp_path, printed_by):
+    folder = tmp_path / "photos"
     for number in range(6):  # four copies of each first image are a class
-        shutil.rmtree(folder / f"class {number}")
-        (folder / f"class {number}").mkdir()
+        name = f"class {number}"
+        (folder / name).mkdir(parents=True)
         for copy in range(4):
-            first = colours / f"class {number}" / f"{number}.png"
-            shutil.copy(first, folder / f"class {number}" / f"{copy}.png")
+            shutil.copy(colours / name / f"{number}.png", folder / name / f"{copy}.png")
     moved = folder / "class 1" / "moved.png"
     (folder / "class 0" / "3.png").rename(moved)
     (folder / "class 2" / "broken.png").write_bytes(b"no image")

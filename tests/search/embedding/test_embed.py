@@ -66,9 +66,7 @@ def test_the_metadata_say_what_they_are(finished_run, embedded):
     assert sorted(path.name for path in embedded.iterdir()) == names
 
 
-def test_after_a_killed_process_what_is_missing_or_lost_is_computed(
-    finished_run, images, embedded, tmp_path, taken
-):
+def test_after_a_kill_what_is_lost_is_computed(finished_run, images, embedded, tmp_path, taken):
     out = EmbeddingsFolder(tmp_path / "out")
     arguments = ["embed", finished_run, images, "--out", out.path, "--shard-size", "16"]
     run_stopped(*arguments, at=".parquet", count=4)

@@ -130,9 +130,7 @@ def test_thresholds_say_what_matches_but_an_uploaded_file_that_is_searched_does_
     assert "<h3>Nearest neighbours</h3>" in Exploration(view, searched, 1).search(query, "a.png")
 
 
-def test_a_condition_restricts_what_is_found(
-    view, model, index, images, query, tmp_path, serve, ask
-):
+def test_conditions_restrict_the_search(view, model, index, images, query, tmp_path, serve, ask):
     names = sorted(map(str, images.rglob("*.png")))
     table = tmp_path / "t.csv"
     lines = [f"{name},{row % 3}" for row, name in enumerate(names)]
@@ -163,9 +161,7 @@ def test_a_condition_restricts_what_is_found(
     assert [answer.status for answer in answers] == [422, 200, 422]
 
 
-def test_answers_hide_the_folders_of_the_machine(
-    view, model, run, images, query, serve, ask, tmp_path
-):
+def test_answers_hide_the_folders(view, model, run, images, query, serve, ask, tmp_path):
     own = tmp_path / "copies"
     shutil.copytree(images, own)
     path = build_index(embed_images(run, [own], tmp_path / "e"), tmp_path / "index").path

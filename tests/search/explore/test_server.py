@@ -65,9 +65,7 @@ def test_a_body_that_is_not_asked_for_is_never_kept(path, port, ask, monkeypatch
     assert answer.status in (200, 404) and max(kept) < 1_000_000
 
 
-def test_memory_of_uploads_is_bounded_and_given_back_by_stalled_ones(
-    asked, serve, ask, monkeypatch
-):
+def test_memory_of_uploads_is_bounded_and_given_back(asked, serve, ask, monkeypatch):
     monkeypatch.setattr(_page, "_SECONDS_IF_FULL", 1.0)  # long for a whole upload
     port = serve(page_app(asked, max_upload_mb=1))
     with contextlib.ExitStack() as stack:

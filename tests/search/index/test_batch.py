@@ -84,9 +84,7 @@ def queries(prepared_run, images, tmp_path_factory):
     return embed_images(prepared_run, [images / "<b>3"], out, shard_size=3)
 
 
-def test_a_query_with_nothing_left_has_a_row_and_the_others_go_on(
-    run, images, with_cameras, printed_by, refused
-):
+def test_a_query_with_nothing_left_has_a_row(run, images, with_cameras, printed_by, refused):
     index, table, cameras = with_cameras
     options = ["--index", index, "--where", "camera == 'left'", "--exclude-same", "camera"]
     options += ["--k", 1]
@@ -130,9 +128,7 @@ def ranked(method, queries, vectors, k, whitening=None):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_results_are_re_ranked_by_the_vectors_of_the_index(
-    run, queries, tmp_path, printed_by, method, monkeypatch
-):
+def test_results_are_re_ranked_by_vectors(run, queries, tmp_path, printed_by, method, monkeypatch):
     monkeypatch.setattr("gsp_tf.search.index.neighbours._BLOCK", 3)
     thresholds = calibrate(run / "index", false_match_rate=0.3, num_resamples=5)
     index = Index(run / "index")
@@ -160,9 +156,7 @@ def test_results_are_re_ranked_by_the_vectors_of_the_index(
         assert [one.id for one in of_query] == left
 
 
-def test_a_search_is_whitened_by_matched_pairs_of_other_images(
-    run, images, tmp_path, printed_by, refused
-):
+def test_a_search_is_whitened_by_pairs_of_other_images(run, images, tmp_path, printed_by, refused):
     for folder in images.glob("<b>[0-4]"):
         shutil.copytree(folder, tmp_path / "train" / folder.name)
     training = embed_images(run, [tmp_path / "train"], tmp_path / "training")

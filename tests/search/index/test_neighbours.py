@@ -76,9 +76,7 @@ def test_a_run_that_was_copied_has_its_own_index(prepared_run, query, tmp_path):
         build_index(own / "embeddings")
 
 
-def test_a_query_that_is_in_the_index_is_said_to_be_and_does_not_decide(
-    run, images, tmp_path, printed_by, monkeypatch
-):
+def test_a_query_in_the_index_does_not_decide(run, images, tmp_path, printed_by, monkeypatch):
     monkeypatch.chdir(images)
     path = sorted(images.glob("<b>7/*"))[3]
     copy = shutil.copy(path, tmp_path / "\x1b[31m[red]x.png")

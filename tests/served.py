@@ -85,6 +85,12 @@ def images(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def query(images):
+    """One of the images, which others of its class are near."""
+    return sorted((images / "<b>7").iterdir())[3]
+
+
+@pytest.fixture(scope="session")
 def finished_run(tmp_path_factory, images):
     """A run folder, to be copied."""
     return save_run(tmp_path_factory.mktemp("runs") / "run", images)

@@ -124,9 +124,8 @@ def test_spread_equals_its_definitions():
 
 def test_spread_of_collapsed_embeddings():
     collapsed = embedding_spread(np.ones((6, 3)), np.arange(6) // 2)
-    assert collapsed == pytest.approx(
-        {"similarity": 1, "effective_rank": 1, "alignment": 0, "uniformity": 0}, abs=1e-5
-    )
+    expected = {"similarity": 1, "effective_rank": 1, "alignment": 0, "uniformity": 0}
+    assert collapsed == pytest.approx(expected, abs=1e-5)
     assert embedding_spread(np.eye(5), np.arange(5))["effective_rank"] == pytest.approx(5)
     assert np.isnan(embedding_spread(np.eye(5), np.arange(5))["alignment"])
 

@@ -97,9 +97,8 @@ def test_opis_equals_its_definition(weight):
         positive = positive[~np.isnan(positive)]
         sensitivity = (positive[:, None] <= grid).mean(axis=0)
         specificity = (negative.ravel()[:, None] > grid).mean(axis=0)
-        utilities.append(
-            (1 + weight**2) * specificity * sensitivity / (weight**2 * specificity + sensitivity)
-        )
+        whole = weight**2 * specificity + sensitivity
+        utilities.append((1 + weight**2) * specificity * sensitivity / whole)
     deviations = np.square(utilities - np.mean(utilities, axis=0))
     expected = np.trapezoid(deviations, grid, axis=1) / (high - low)
     np.testing.assert_array_equal(found.classes, range(5))

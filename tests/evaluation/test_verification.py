@@ -62,9 +62,8 @@ def metric_of_definition(points, metric):
     if metric == "euclidean":
         return pdist(points)
     is_zero = ~points.any(axis=1, keepdims=True)
-    points = np.hstack(
-        [points / (np.linalg.norm(points, axis=1, keepdims=True) + is_zero), is_zero]
-    )
+    lengths = np.linalg.norm(points, axis=1, keepdims=True) + is_zero
+    points = np.hstack([points / lengths, is_zero])
     return np.square(np.round(pdist(points), 13)) / 2  # collinear points differ by rounding
 
 

@@ -97,9 +97,8 @@ def test_a_run_is_calibrated_on_its_validation_classes(calibrated):
     assert read.classes[0] == sorted(validation.class_names)
 
 
-def test_thresholds_of_another_model_are_refused(calibrated, images, tmp_path):
+def test_thresholds_of_another_model_are_refused(calibrated, query, tmp_path):
     run = shutil.copytree(calibrated, tmp_path / "run")
-    query = sorted((images / "<b>7").iterdir())[3]
     path = run / "thresholds.json"
     kept = json.loads(path.read_text("utf-8"))
     edit_json(path, model=kept["model"] | {"sha256": "b", "run": "/other/run"})
@@ -151,10 +150,9 @@ def test_vectors_without_their_lengths_have_no_euclidean_distances(labelled, ref
 
 
 def test_cosine_thresholds_decide_where_distances_are_cosine(
-    calibrated, images, command, printed_by, tmp_path
+    calibrated, query, command, printed_by, tmp_path
 ):
     run = shutil.copytree(calibrated, tmp_path / "run")
-    query = sorted((images / "<b>7").iterdir())[3]
     arguments = "calibrate", run, "--false-match-rate", "0.05", "--metric"
     printed_by(*arguments, "cosine")
     code, output, errors = command("search", run, query, "--k", "3")
@@ -190,7 +188,7 @@ def test_classes_that_trained_the_model_are_refused(calibrated, tmp_path):
         calibrate(run.path, 0.05)
 
 
-def test_command(calibrated, images, printed_by, refused, tmp_path):
+def test_command(calibrated, query, printed_by, refused, tmp_path):
     arguments = "calibrate", calibrated, "--false-match-rate"
     output = printed_by(*arguments, "0.05", "--base-rate", "0.1", "--coverage", "0.5")
     for text in (
@@ -205,7 +203,6 @@ def test_command(calibrated, images, printed_by, refused, tmp_path):
     assert "nan" not in output
     kept = json.loads((calibrated / "thresholds.json").read_text("utf-8"))
     assert kept["match"]["distance"]["low"] is None is kept["precision"]["high"]
-    query = sorted((images / "<b>7").iterdir())[3]
     page = tmp_path / "page.html"
     output = printed_by("search", calibrated, query, "--k", "3", "--html", page)
     assert f"Nearest to {query} (match), in" in output

@@ -7,9 +7,8 @@ from gsp_tf.visual._style import HIT, MISS
 
 def test_gallery_marks_hits_and_misses_by_colour_line_and_sign():
     images = np.random.default_rng(0).integers(0, 256, (6, 10, 10, 3), np.uint8)
-    figure = neighbour_gallery(
-        images, np.array([0, 0, 1, 1, 2, 2]), [0, 2], [[1, 2], [4, 3]], [[0.1, 0.2], [0.3, 0.4]]
-    )
+    labels, found = np.array([0, 0, 1, 1, 2, 2]), [[1, 2], [4, 3]]
+    figure = neighbour_gallery(images, labels, [0, 2], found, [[0.1, 0.2], [0.3, 0.4]])
     captions = [text.get_text() for text in figure.axes[0].texts]
     assert captions == ["query", "✓ 0.10", "✗ 0.20", "query", "✗ 0.30", "✓ 0.40"]
     frames = figure.axes[0].patches

@@ -19,7 +19,6 @@ def colours(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def colours_run(colours):
-    """Run folder of an untrained model on these images."""
     return save_run(colours.parent / "run", colours, channels=3)
 
 

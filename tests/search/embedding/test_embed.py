@@ -202,8 +202,7 @@ def test_pixels_are_embedded_like_the_file_that_holds_them(run, tmp_path):
     np.testing.assert_allclose(found.embeddings, expected, atol=1e-6)
     wrong = [pixels[0] / 255, pixels[0][..., 0], pixels[0][..., :1], pixels[0][:0]]
     found = model.embed_images([pixels[0], *wrong])
-    assert found.problems[1:] == [
-        f"pixels must be uint8 (H, W, 3); received {image.dtype} {image.shape}" for image in wrong
-    ]
+    said = [f"pixels must be uint8 (H, W, 3); received {x.dtype} {x.shape}" for x in wrong]
+    assert found.problems[1:] == said
     np.testing.assert_allclose(found.embeddings[0], expected[0], atol=1e-6)
     assert model.embed_images([]).embeddings.shape == (0, 8)

@@ -234,9 +234,8 @@ def test_what_cannot_be_searched_in_a_batch(run, images, with_cameras, tmp_path,
         refused(message, "search", run, *arguments)
 
 
-def test_thresholds_of_whole_embeddings_do_not_decide_about_prefixes(run, images):
+def test_thresholds_of_whole_embeddings_do_not_decide_about_prefixes(run, query):
     thresholds = calibrate(run / "index", false_match_rate=0.3, num_resamples=5)
-    query = sorted((images / "<b>7").iterdir())[0]
     assert search(run, query, k=1)[0].decision is not None
     assert search(run, query, k=1, dim=4)[0].decision is None
     with pytest.raises(ValueError, match="are for embeddings of dimension 8; the index .* 4"):

@@ -13,11 +13,6 @@ from gsp_tf.search import EmbeddingsFolder, build_index, calibrate, search, sear
 from gsp_tf.search.index.neighbours import _is_of
 
 
-@pytest.fixture(scope="module")
-def query(images):
-    return sorted((images / "<b>7").iterdir())[3]
-
-
 def texts_of(page):
     """The texts between the tags of a page."""
     found = re.split("<[^>]*>", page.read_text("utf-8"))

@@ -11,18 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_examples import EVERY_PAIR_LOSS, with_weights
 
-from gsp_tf.losses import (
-    ContrastiveLoss,
-    DynamicSoftMarginLoss,
-    LabelSmoothing,
-    Miner,
-    MultiSimilarityLoss,
-    NormalizedSoftmaxLoss,
-    PotentialFieldLoss,
-    SimilarityMixup,
-    TripletSemiHardLoss,
-    VICRegLoss,
-)
+from gsp_tf import losses
 
 
 def mean(terms):
@@ -244,7 +233,7 @@ DEFINITIONS = {
 }  # fmt: skip
 
 
-class GivenWeights(Miner):
+class GivenWeights(losses.Miner):
     def __init__(self, positives, negatives):
         self.weights = positives, negatives
 
@@ -369,7 +358,7 @@ def test_dynamic_soft_margin_of_triplets_beyond_its_range():
         histogram += np.maximum(0, 1 - np.abs(np.arange(10) - place))
     shares = np.cumsum(histogram) / len(all_t)
     expected = np.mean([shares[int(x)] * t for x, t in zip(places, all_t, strict=True)])
-    loss = DynamicSoftMarginLoss(-0.5, dtype="float64")
+    loss = losses.DynamicSoftMarginLoss(-0.5, dtype="float64")
     assert float(loss(case.labels, case.x)) == pytest.approx(expected, rel=1e-9)
     np.testing.assert_allclose(np.asarray(loss.histogram), histogram / len(all_t), atol=1e-12)
 
@@ -399,7 +388,7 @@ def test_similarity_mixup_is_the_loss_of_samples_and_their_mixtures(name, reduct
         keras.random, "uniform", lambda shape, dtype, seed: keras.ops.full(shape, 0.25, dtype)
     )
     loss = EVERY_PAIR_LOSS[name](normalize=False, reduction=reduction)
-    value = float(SimilarityMixup(loss, 2, dtype="float64")(labels, x))
+    value = float(losses.SimilarityMixup(loss, 2, dtype="float64")(labels, x))
     assert value == pytest.approx(float(loss(np.array(numbers), np.array(samples))), rel=1e-9)
     assert value > 0
 
@@ -407,9 +396,9 @@ def test_similarity_mixup_is_the_loss_of_samples_and_their_mixtures(name, reduct
 @pytest.mark.parametrize(
     "make",
     [
-        MultiSimilarityLoss,
-        partial(ContrastiveLoss, reduction="mean_per_anchor"),
-        partial(TripletSemiHardLoss, reduction="mean_per_anchor"),
+        losses.MultiSimilarityLoss,
+        partial(losses.ContrastiveLoss, reduction="mean_per_anchor"),
+        partial(losses.TripletSemiHardLoss, reduction="mean_per_anchor"),
     ],
 )
 def test_a_mean_over_anchors_leaves_out_those_without_a_signal(make):
@@ -431,7 +420,7 @@ def test_potential_field():
         d = np.linalg.norm(points[i] - points[j])
         same = of_points[i] == of_points[j]
         energy += -(max(d, 0.9) ** -1.5) if same else np.clip(d, 0.01, 0.9) ** -1.5
-    loss = with_weights(PotentialFieldLoss(2, 2, 1.5, 0.9, dtype="float64"), proxies)
+    loss = with_weights(losses.PotentialFieldLoss(2, 2, 1.5, 0.9, dtype="float64"), proxies)
     assert float(loss(labels, x)) == pytest.approx(energy / 9, rel=1e-9)
 
 
@@ -444,8 +433,8 @@ def test_label_smoothing(super_classes):
     shared = groups[labels][:, None] == groups
     targets = 0.7 * np.eye(4)[labels] + 0.3 * shared / shared.sum(1, keepdims=True)
     logs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
-    loss = LabelSmoothing(
-        NormalizedSoftmaxLoss(4, 0.5, dtype="float64"), 0.3, super_classes, dtype="float64"
+    loss = losses.LabelSmoothing(
+        losses.NormalizedSoftmaxLoss(4, 0.5, dtype="float64"), 0.3, super_classes, dtype="float64"
     )
     value = float(with_weights(loss, proxies)(labels, x))
     assert value == pytest.approx(-np.mean((targets * logs).sum(1)), rel=1e-9)
@@ -453,9 +442,9 @@ def test_label_smoothing(super_classes):
 
 def test_vicreg_of_directions_asks_for_their_even_spread():
     axes = np.concatenate([np.eye(4), -np.eye(4)]).astype("float32")
-    of_directions = VICRegLoss(normalize=True)
+    of_directions = losses.VICRegLoss(normalize=True)
     assert float(of_directions.views(axes, 3 * axes)) == pytest.approx(0, abs=1e-5)
     narrow = axes + [5, 0, 0, 0]
     length = 2 * narrow / np.linalg.norm(narrow, axis=1, keepdims=True)
     value = float(of_directions.views(narrow, -narrow))
-    assert value == pytest.approx(float(VICRegLoss().views(length, -length)), rel=1e-5)
+    assert value == pytest.approx(float(losses.VICRegLoss().views(length, -length)), rel=1e-5)

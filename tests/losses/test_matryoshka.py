@@ -5,33 +5,26 @@ import pytest
 from gradients import value_and_gradients
 from loss_examples import PAIR_LOSSES, with_weights
 
-from gsp_tf.losses import (
-    ContrastiveLoss,
-    CrossBatchMemory,
-    HybridLoss,
-    MatryoshkaLoss,
-    MultiSimilarityMiner,
-    ProxyAnchorLoss,
-    ProxyPairsLoss,
-    SoftTripleLoss,
-)
+from gsp_tf import losses
 
 LABELS = np.arange(8) % 4
 EMBEDDINGS = np.random.default_rng(0).normal(size=(8, 6))
 DIMS, WEIGHTS = (2, 3, 6), (0.5, 2.0, 1.0)
 
 PROXY_LOSSES = {
-    "proxy_anchor": lambda: ProxyAnchorLoss(4, dtype="float64"),
-    "soft_triple": lambda: SoftTripleLoss(4, 3, tau=0.7, dtype="float64"),
-    "hybrid": lambda: HybridLoss(4, dtype="float64"),
-    "pairs": lambda: ProxyPairsLoss(ContrastiveLoss(0.1, 1.2), 4, 2, 0.3, dtype="float64"),
+    "proxy_anchor": lambda: losses.ProxyAnchorLoss(4, dtype="float64"),
+    "soft_triple": lambda: losses.SoftTripleLoss(4, 3, tau=0.7, dtype="float64"),
+    "hybrid": lambda: losses.HybridLoss(4, dtype="float64"),
+    "pairs": lambda: losses.ProxyPairsLoss(
+        losses.ContrastiveLoss(0.1, 1.2), 4, 2, 0.3, dtype="float64"
+    ),
 }
 
 
 @pytest.mark.parametrize("name", ["angular", "circle", "fast_ap", "triplet_hard"])
 def test_is_the_sum_of_a_pair_loss_on_prefixes(name):
     inner = PAIR_LOSSES[name]()
-    loss = MatryoshkaLoss(inner, DIMS, WEIGHTS, dtype="float64")
+    loss = losses.MatryoshkaLoss(inner, DIMS, WEIGHTS, dtype="float64")
     value, gradient = value_and_gradients(loss, LABELS, EMBEDDINGS)
     total, expected = 0.0, np.zeros_like(EMBEDDINGS)
     for m, weight in zip(DIMS, WEIGHTS, strict=True):
@@ -46,7 +39,7 @@ def test_is_the_sum_of_a_pair_loss_on_prefixes(name):
 def test_is_the_sum_of_a_proxy_loss_on_prefixes_of_embeddings_and_proxies(name):
     """Of values and gradients; what a proxy gets is the sum of what its prefixes get."""
     loss = with_weights(
-        MatryoshkaLoss(PROXY_LOSSES[name](), DIMS, WEIGHTS, dtype="float64"), columns=6
+        losses.MatryoshkaLoss(PROXY_LOSSES[name](), DIMS, WEIGHTS, dtype="float64"), columns=6
     )
     (proxies,) = (weight.numpy() for weight in loss.trainable_weights)
     value, *gradients = value_and_gradients(loss, LABELS, EMBEDDINGS)
@@ -64,8 +57,8 @@ def test_is_the_sum_of_a_proxy_loss_on_prefixes_of_embeddings_and_proxies(name):
 
 def test_references_are_cut_too():
     """The door of the memory, of learned proxies and of CCP."""
-    inner = ContrastiveLoss(0.1, 1.3, miner=MultiSimilarityMiner())
-    loss = MatryoshkaLoss(inner, DIMS, dtype="float64")
+    inner = losses.ContrastiveLoss(0.1, 1.3, miner=losses.MultiSimilarityMiner())
+    loss = losses.MatryoshkaLoss(inner, DIMS, dtype="float64")
     references, reference_labels = np.random.default_rng(1).normal(size=(5, 6)), [0, 1, 2, 3, 0]
     found = float(loss.pairwise(LABELS, EMBEDDINGS, reference_labels, references))
     parts = [
@@ -77,11 +70,13 @@ def test_references_are_cut_too():
 @pytest.mark.parametrize("dims", [[2, 5], [2, 7]])
 def test_the_last_prefix_is_the_embedding(dims):
     message = r"last of dims must be the dimension of the embeddings, 6; received dims=\(2, "
-    for loss in (ContrastiveLoss(), ProxyAnchorLoss(4)):
+    for loss in (losses.ContrastiveLoss(), losses.ProxyAnchorLoss(4)):
         with pytest.raises(ValueError, match=message):
-            MatryoshkaLoss(loss, dims)(LABELS, EMBEDDINGS)
+            losses.MatryoshkaLoss(loss, dims)(LABELS, EMBEDDINGS)
     with pytest.raises(ValueError, match=message):
-        MatryoshkaLoss(ContrastiveLoss(), dims).pairwise(LABELS, EMBEDDINGS, LABELS, EMBEDDINGS)
-    memory = CrossBatchMemory(MatryoshkaLoss(ContrastiveLoss(), dims), 20)
+        losses.MatryoshkaLoss(losses.ContrastiveLoss(), dims).pairwise(
+            LABELS, EMBEDDINGS, LABELS, EMBEDDINGS
+        )
+    memory = losses.CrossBatchMemory(losses.MatryoshkaLoss(losses.ContrastiveLoss(), dims), 20)
     with pytest.raises(ValueError, match=message):
         memory(LABELS, EMBEDDINGS)

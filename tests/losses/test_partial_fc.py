@@ -6,14 +6,7 @@ from gradients import compiled, value_and_gradients
 from keras import ops
 from loss_examples import with_weights
 
-from gsp_tf.losses import (
-    ArcFaceLoss,
-    CosFaceLoss,
-    PartialFC,
-    Reduction,
-    SoftTripleLoss,
-    SubCenterArcFaceLoss,
-)
+from gsp_tf import losses
 
 LABELS = np.array([3, 17, 3, 8, 0, 17, 17, 5, 3], "int32")
 
@@ -34,8 +27,8 @@ def sampled(loss, labels=LABELS):
 @pytest.mark.parametrize("k", [1, 3])
 def test_is_the_cross_entropy_over_the_sample(k):
     embeddings, proxies = batch(20 * k)
-    inner = SubCenterArcFaceLoss(20, 20.0, 8.0, centers_per_class=k, dtype="float64")
-    loss, twin = (PartialFC(inner, 0.4, seed=5, dtype="float64") for _ in range(2))
+    inner = losses.SubCenterArcFaceLoss(20, 20.0, 8.0, centers_per_class=k, dtype="float64")
+    loss, twin = (losses.PartialFC(inner, 0.4, seed=5, dtype="float64") for _ in range(2))
     with_weights(loss, proxies)
     for _ in range(3):
         value, _, gradient = value_and_gradients(loss, LABELS, embeddings)
@@ -55,16 +48,16 @@ def test_is_the_cross_entropy_over_the_sample(k):
 @pytest.mark.parametrize(
     ("make", "jit_compile"),
     [
-        (partial(ArcFaceLoss, 20), False),
-        (partial(SubCenterArcFaceLoss, 20, centers_per_class=2), True),
-        (partial(SoftTripleLoss, 20, 3, tau=0.5), False),
-        (partial(CosFaceLoss, 20, reduction=Reduction("sum", range(20))), False),
+        (partial(losses.ArcFaceLoss, 20), False),
+        (partial(losses.SubCenterArcFaceLoss, 20, centers_per_class=2), True),
+        (partial(losses.SoftTripleLoss, 20, 3, tau=0.5), False),
+        (partial(losses.CosFaceLoss, 20, reduction=losses.Reduction("sum", range(20))), False),
     ],
 )
 def test_with_all_classes_it_is_the_loss(make, jit_compile):
     inner = make(dtype="float64")
     embeddings, proxies = batch(20 * inner.proxies_per_class)
-    loss = with_weights(PartialFC(inner, 1.0, dtype="float64"), proxies)
+    loss = with_weights(losses.PartialFC(inner, 1.0, dtype="float64"), proxies)
     found = value_and_gradients(loss, LABELS, embeddings, jit_compile)
     for ours, expected in zip(found, value_and_gradients(inner, LABELS, embeddings), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-12)
@@ -73,7 +66,7 @@ def test_with_all_classes_it_is_the_loss(make, jit_compile):
 @pytest.mark.parametrize("rate", [0.01, 0.2, 0.3, 0.45, 1.0])
 @pytest.mark.parametrize("labels", [LABELS, LABELS[:1], 0 * LABELS, np.arange(20, dtype="int32")])
 def test_holds_every_class_of_the_batch_and_none_twice(rate, labels):
-    loss = PartialFC(CosFaceLoss(20), rate, seed=1)
+    loss = losses.PartialFC(losses.CosFaceLoss(20), rate, seed=1)
     for _ in range(5):
         classes, own = sampled(loss, labels)
         np.testing.assert_array_equal(own, labels)
@@ -84,7 +77,7 @@ def test_holds_every_class_of_the_batch_and_none_twice(rate, labels):
 def test_others_are_drawn_uniformly_and_by_the_seed():
     draws = []
     for seed, count in ((4, 600), (4, 20), (40, 20)):
-        loss = PartialFC(CosFaceLoss(20), 0.5, seed=seed)
+        loss = losses.PartialFC(losses.CosFaceLoss(20), 0.5, seed=seed)
         draw = compiled(
             lambda loss=loss: loss.sampled_classes(ops.convert_to_tensor(LABELS))[:2],
             False,
@@ -108,7 +101,7 @@ def test_others_are_drawn_uniformly_and_by_the_seed():
 def test_the_gradient_holds_the_sample_alone():
     import tensorflow as tf
 
-    loss = with_weights(PartialFC(ArcFaceLoss(1000), 0.02, seed=5), columns=4)
+    loss = with_weights(losses.PartialFC(losses.ArcFaceLoss(1000), 0.02, seed=5), columns=4)
     embeddings, _ = batch(20)
 
     @tf.function(autograph=False)
@@ -124,8 +117,8 @@ def test_the_gradient_holds_the_sample_alone():
 
 
 def test_evaluation_counts_all_classes():
-    inner = with_weights(CosFaceLoss(20), columns=4)
-    loss, (embeddings, _) = PartialFC(inner, 0.2, seed=5), batch(20)
+    inner = with_weights(losses.CosFaceLoss(20), columns=4)
+    loss, (embeddings, _) = losses.PartialFC(inner, 0.2, seed=5), batch(20)
     embeddings = embeddings.astype("float32")
     whole = float(inner(LABELS, embeddings))
     assert float(loss(LABELS, embeddings, training=False)) == whole

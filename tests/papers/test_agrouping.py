@@ -8,22 +8,16 @@ import pytest
 import tensorflow as tf
 from printed import assert_as_printed
 
+from gsp_tf import losses
 from gsp_tf.layers import AttentiveGrouping
-from gsp_tf.losses import (
-    BinomialDevianceLoss,
-    ClassMarginLoss,
-    ContrastiveLoss,
-    GroupDiversityLoss,
-    GroupedLoss,
-)
 from gsp_tf.recipe import TrainingRecipe
 from gsp_tf.runs._optimizer import regularize
 from gsp_tf.visual import overlay_groups
 from gsp_tf.visual.overlays import OCTAVES, tinted
 
 LABELS = np.array([0, 0, 1, 1, 2, 2])
-CONTRASTIVE = ContrastiveLoss(0.0, 1.0, mean_over_pairs=True, normalize=False)
-BINOMIAL_DEVIANCE = BinomialDevianceLoss(
+CONTRASTIVE = losses.ContrastiveLoss(0.0, 1.0, mean_over_pairs=True, normalize=False)
+BINOMIAL_DEVIANCE = losses.BinomialDevianceLoss(
     2.0, 0.5, negative_weight=1.0, positive_weight=25.0, mean_over_pairs=True
 )
 PAPER_DIVERSITY = {"alpha": 2.0, "margin": 0.5, "weight": 1.0}
@@ -84,7 +78,7 @@ def mean_over_group_pairs(groups):
     "a boundary for each class and a mean over triplets that cost something by default",
 )
 def test_margin():
-    loss = ClassMarginLoss(
+    loss = losses.ClassMarginLoss(
         3, 0.2, 1.2, shared_beta=True, mean_over_pairs=True, normalize=False, dtype="float64"
     )
     loss.build((None,), (None, 4))
@@ -247,7 +241,7 @@ def test_permutation_and_translation_invariance(parts, shift):
         (CONTRASTIVE, l_con),
         (BINOMIAL_DEVIANCE, l_bin),
         (
-            ClassMarginLoss(
+            losses.ClassMarginLoss(
                 3, shared_beta=True, mean_over_pairs=True, normalize=False, dtype="float64"
             ),
             l_mar,
@@ -259,7 +253,9 @@ def test_objective(loss, l_met):
     lambda_1, lambda_2 = 0.02, 0.003
     features = batch(5)
     weights = np.random.default_rng(2).normal(size=(5, 12))
-    grouped = GroupedLoss(loss, 3, lambda_1, GroupDiversityLoss(**PAPER_DIVERSITY), dtype="float64")
+    grouped = losses.GroupedLoss(
+        loss, 3, lambda_1, losses.GroupDiversityLoss(**PAPER_DIVERSITY), dtype="float64"
+    )
     grouped.build((None,), (None, 12))
     variable = keras.Variable(weights, dtype="float64")
     regularize(TrainingRecipe(l2_regularization=2 * lambda_2), [variable])

@@ -5,18 +5,9 @@ import numpy as np
 import pytest
 from presets import write_preset
 
+from gsp_tf import runs
 from gsp_tf.data import load_folder
 from gsp_tf.recipe import load_recipe
-from gsp_tf.runs import (
-    Run,
-    build_embedder,
-    build_learner,
-    check_recipe,
-    choices_text,
-    choose_recipe,
-    frozen_recipe,
-    load_splits,
-)
 from gsp_tf.runs._inputs import FeatureInputs
 
 SECTIONS = """
@@ -39,10 +30,10 @@ def recipe(write_recipe, digits, vit):
 
 
 def test_a_run_trains_and_saves_the_whole_network(recipe, tmp_path):
-    run = Run(tmp_path / "run", recipe).train()
+    run = runs.Run(tmp_path / "run", recipe).train()
     assert run.status == "finished" and np.isfinite(run.folder.metrics()["test"]["map_at_r"])
     embedder = run.folder.learner(compile=False).embedder
-    fresh = build_embedder(recipe, channels=1)
+    fresh = runs.build_embedder(recipe, channels=1)
     for name in ("embedding", "class_embedding"):
         assert not np.allclose(embedder.get_layer(name).kernel, fresh.get_layer(name).kernel)
     images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
@@ -52,7 +43,7 @@ def test_a_run_trains_and_saves_the_whole_network(recipe, tmp_path):
 
 
 def test_the_embedding_is_a_linear_map_of_both_vectors(recipe):
-    embedder = build_embedder(recipe, channels=1)
+    embedder = runs.build_embedder(recipe, channels=1)
     pooled = embedder.get_layer("pooling").output
     images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
     values = [*embedder.get_layer("hub")(images), keras.Model(embedder.input, pooled)(images)]
@@ -68,9 +59,9 @@ def test_the_embedding_is_a_linear_map_of_both_vectors(recipe):
 
 def test_before_training_both_vectors_are_side_by_side(recipe):
     """What a run is compared with, in agreement with the network's own tokens."""
-    embedder = build_embedder(frozen_recipe(recipe), channels=1)
+    embedder = runs.build_embedder(runs.frozen_recipe(recipe), channels=1)
     images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
-    own = build_embedder(recipe, channels=1).get_layer("hub")(images)
+    own = runs.build_embedder(recipe, channels=1).get_layer("hub")(images)
     class_token, patches = map(keras.ops.convert_to_numpy, own)
     expected = np.concatenate([patches.mean(axis=1), class_token[:, 0]], axis=1)
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
@@ -78,7 +69,7 @@ def test_before_training_both_vectors_are_side_by_side(recipe):
 
 
 def test_check_says_what_is_used(recipe, vit, tmp_path):
-    check = check_recipe(recipe, tmp_path / "run")
+    check = runs.check_recipe(recipe, tmp_path / "run")
     assert check.missing == []
     assert check.facts["backbone"] == f"hub {vit}, tokens both, weights pretrained in {vit}"
     assert check.facts["last map"] == "16 tokens x 16"
@@ -91,9 +82,9 @@ def test_kept_features_are_of_the_tokens(write_recipe, digits, tmp_path):
     fields = ["--backbone.frozen_to", "network", "--data.feature_cache", str(tmp_path / "cache")]
     for tokens, number in (("class", 1), ("both", 17), ("patch", 16)):
         recipe = load_recipe(path, [*fields, "--backbone.tokens", tokens])
-        embedder = build_embedder(recipe, channels=1)
+        embedder = runs.build_embedder(recipe, channels=1)
         inputs = FeatureInputs(recipe, embedder)
-        ((maps, _), *_) = inputs.evaluation_batches(load_splits(recipe).test)
+        ((maps, _), *_) = inputs.evaluation_batches(runs.load_splits(recipe).test)
         assert maps.shape[1:] == (number, 16)
     trained = {weight.path for weight in embedder.trainable_weights}
     assert trained == {"embedding/kernel", "pooling/prototypes"}
@@ -101,8 +92,8 @@ def test_kept_features_are_of_the_tokens(write_recipe, digits, tmp_path):
 
 def test_a_network_whose_batch_normalisation_cannot_be_frozen(digits, tmp_path):
     preset = str(write_preset("MobileNet", tmp_path / "mobilenet"))
-    chosen = choose_recipe(digits, backbone="hub", preset=preset)
+    chosen = runs.choose_recipe(digits, backbone="hub", preset=preset)
     assert not chosen.backbone.freeze_batch_normalization
-    assert "whose batch normalisation trains too" in choices_text(chosen, load_folder(digits))
-    learner = build_learner(chosen, num_classes=4, channels=1)
+    assert "whose batch normalisation trains too" in runs.choices_text(chosen, load_folder(digits))
+    learner = runs.build_learner(chosen, num_classes=4, channels=1)
     assert any(weight.path.endswith("gamma") for weight in learner.trainable_weights)

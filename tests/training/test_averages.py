@@ -3,15 +3,8 @@ import numpy as np
 import pytest
 from gradients import EAGERLY
 
+from gsp_tf import training
 from gsp_tf.losses import ContrastiveLoss
-from gsp_tf.training import (
-    ChanceConstrainedTrainer,
-    MetricLearner,
-    ProxyPool,
-    RetrievalEvaluation,
-    SaveBest,
-    averaged_weights,
-)
 
 POINTS = np.random.default_rng(0).normal(size=(16, 4)).astype("float32")
 LABELS = np.arange(16) % 4
@@ -20,7 +13,7 @@ LABELS = np.arange(16) % 4
 def learner_of(momentum=0.8, **settings):
     inputs = keras.Input((4,))
     embedder = keras.Model(inputs, keras.layers.Dense(3, name="dense")(inputs))
-    learner = MetricLearner(embedder, ContrastiveLoss())
+    learner = training.MetricLearner(embedder, ContrastiveLoss())
     optimizer = keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=momentum, **settings)
     learner.compile(optimizer, run_eagerly=EAGERLY)
     learner.optimizer.build(learner.trainable_variables)
@@ -44,7 +37,7 @@ class Watch(keras.callbacks.Callback):
         self.steps.append(weights_of(self.model))
 
     def on_epoch_end(self, epoch, logs=None):
-        with averaged_weights(self.model):
+        with training.averaged_weights(self.model):
             self.evaluated.append(weights_of(self.model))
         self.after.append(weights_of(self.model))
 
@@ -74,10 +67,10 @@ def fit(learner, callbacks, epochs=3):
 def test_what_is_evaluated_and_saved_are_the_averages_of_the_recurrence(tmp_path, accumulated):
     settings = {"gradient_accumulation_steps": accumulated} if accumulated > 1 else {}
     learner, watch = learner_of(**settings), Watch()
-    best = SaveBest(tmp_path / "best.keras", monitor="loss")
+    best = training.SaveBest(tmp_path / "best.keras", monitor="loss")
     metrics = []
 
-    class Evaluation(RetrievalEvaluation):
+    class Evaluation(training.RetrievalEvaluation):
         def evaluate(self):
             metrics.append(weights_of(self.model))
             return {}
@@ -99,7 +92,7 @@ def test_what_is_evaluated_and_saved_are_the_averages_of_the_recurrence(tmp_path
 def test_problems_of_ccp_take_the_averages_and_begin_them_again():
     """A solution is what was evaluated; the averages of the next problem begin from it."""
     learner, watch = learner_of(momentum=0.9), Watch()
-    trainer = ChanceConstrainedTrainer(learner, 2, 3, patience=1, projection_weight=0.0)
+    trainer = training.ChanceConstrainedTrainer(learner, 2, 3, patience=1, projection_weight=0.0)
 
     class Scores(keras.callbacks.Callback):
         """Each problem improves once and then ends; the second is better than the first."""
@@ -111,7 +104,7 @@ def test_problems_of_ccp_take_the_averages_and_begin_them_again():
         while True:
             yield from ((POINTS[i : i + 8], LABELS[i : i + 8]) for i in (0, 8))
 
-    pool = ProxyPool(LABELS, lambda indices: (POINTS[indices], LABELS[indices]))
+    pool = training.ProxyPool(LABELS, lambda indices: (POINTS[indices], LABELS[indices]))
     trainer.fit(batches(), pool, [Scores(), watch], steps_per_epoch=2, epochs=4, verbose=0)
     first = recurrence(watch.steps[:2], 0.9)[-1]
     second = recurrence([first, *watch.steps[4:6]], 0.9)[-1]

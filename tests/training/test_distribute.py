@@ -12,28 +12,8 @@ import numpy as np
 import processes
 import tensorflow as tf
 
+from gsp_tf import losses, training
 from gsp_tf.layers import GeneralizedSumPooling
-from gsp_tf.losses import (
-    ClassMarginLoss,
-    ContrastiveLoss,
-    CrossBatchMemory,
-    DistanceWeightedMiner,
-    MultiSimilarityLoss,
-    NormalizedSoftmaxLoss,
-    PartialFC,
-    ProxyAnchorLoss,
-    ProxySynthesis,
-    VICRegLoss,
-    ZeroShotLoss,
-)
-from gsp_tf.training import (
-    ChanceConstrainedTrainer,
-    MetricLearner,
-    ProxyPool,
-    RetrievalEvaluation,
-    Schedule,
-    with_learning_rate_multipliers,
-)
 
 CLASSES, SAMPLES = 4, 22
 
@@ -43,7 +23,7 @@ def embedder():
 
 
 def synthesis():
-    return ProxySynthesis(ProxyAnchorLoss(CLASSES), seed=1)
+    return losses.ProxySynthesis(losses.ProxyAnchorLoss(CLASSES), seed=1)
 
 
 def learner_of_every_loss():
@@ -56,28 +36,32 @@ def learner_of_every_loss():
     outputs = [keras.layers.Dense(5)(x) for x in (flat, flat, flat, pooled)]
     # The gradient of a bias before the loss of views is 0 but for rounding, which Adam scales up.
     outputs.append(keras.layers.Dense(5, use_bias=False)(flat))
-    miner = DistanceWeightedMiner(seed=3)
-    memory = CrossBatchMemory(
-        MultiSimilarityLoss(miner=miner), capacity=20, warmup_steps=2, batch_weight=1.0
+    miner = losses.DistanceWeightedMiner(seed=3)
+    memory = losses.CrossBatchMemory(
+        losses.MultiSimilarityLoss(miner=miner), capacity=20, warmup_steps=2, batch_weight=1.0
     )
-    losses = {
+    named = {
         "pairs": memory,
         "proxies": synthesis(),
-        "sample": PartialFC(NormalizedSoftmaxLoss(16), 0.5, seed=1),
-        "boundaries": ClassMarginLoss(CLASSES),
-        "views": VICRegLoss(),
-        "zero_shot": ZeroShotLoss(CLASSES, 3),
+        "sample": losses.PartialFC(losses.NormalizedSoftmaxLoss(16), 0.5, seed=1),
+        "boundaries": losses.ClassMarginLoss(CLASSES),
+        "views": losses.VICRegLoss(),
+        "zero_shot": losses.ZeroShotLoss(CLASSES, 3),
     }
-    return MetricLearner(keras.Model(features, [*outputs, attributes]), losses)
+    return training.MetricLearner(keras.Model(features, [*outputs, attributes]), named)
 
 
 CASES = {
     "every loss": learner_of_every_loss,
     # Proxies are samples: with a margin of 0, rounding decides whether their distance of 0 counts.
-    "ccp": lambda: MetricLearner(embedder(), ContrastiveLoss(0.1, 0.8), chunk_size=3),
-    "tags": lambda: MetricLearner(
+    "ccp": lambda: training.MetricLearner(
+        embedder(), losses.ContrastiveLoss(0.1, 0.8), chunk_size=3
+    ),
+    "tags": lambda: training.MetricLearner(
         embedder(),
-        CrossBatchMemory(ContrastiveLoss(0.0, 0.8, relation="jaccard"), 20, num_labels=3),
+        losses.CrossBatchMemory(
+            losses.ContrastiveLoss(0.0, 0.8, relation="jaccard"), 20, num_labels=3
+        ),
     ),
 }
 
@@ -100,22 +84,26 @@ def train(name, strategy):
         return tf.data.Dataset.from_tensor_slices((x[indices], labels[indices])).batch(8)
 
     batches = load(np.arange(SAMPLES))
-    evaluation = RetrievalEvaluation(tf.data.Dataset.from_tensor_slices(samples(1)).batch(8))
+    evaluation = training.RetrievalEvaluation(
+        tf.data.Dataset.from_tensor_slices(samples(1)).batch(8)
+    )
     with strategy.scope():
         learner = CASES[name]()
         optimizer = keras.optimizers.Adam(0.01, global_clipnorm=1.0, weight_decay=0.01)
-        optimizer = with_learning_rate_multipliers(optimizer, {"dense": 2.0})
+        optimizer = training.with_learning_rate_multipliers(optimizer, {"dense": 2.0})
         # To trace one replica takes longer than its few steps.
         learner.compile(
             optimizer, jit_compile=False, run_eagerly=strategy.num_replicas_in_sync == 1
         )
     if name == "ccp":
-        trainer = ChanceConstrainedTrainer(learner, 2, 4, projection_weight=1.0, patience=1)
-        pool = ProxyPool(labels, load)
+        trainer = training.ChanceConstrainedTrainer(
+            learner, 2, 4, projection_weight=1.0, patience=1
+        )
+        pool = training.ProxyPool(labels, load)
         history = trainer.fit(
             batches.repeat(),
             pool,
-            [evaluation, Schedule({"projection_weight": lambda epoch: 1.0 + 0.1 * epoch})],
+            [evaluation, training.Schedule({"projection_weight": lambda epoch: 1.0 + 0.1 * epoch})],
             steps_per_epoch=3,
             epochs=6,
             verbose=0,
@@ -132,7 +120,7 @@ def train(name, strategy):
             validation_data=batches,
             validation_freq=2,
             verbose=0,
-            callbacks=[Schedule(numbers)],
+            callbacks=[training.Schedule(numbers)],
         )
     return history.history, [
         [variable.name, variable.numpy().tolist(), replicas_differ(variable)]
@@ -166,7 +154,7 @@ def main(path):
         for name in CASES
     }
     outside = synthesis()
-    results["outside"] = error_of(two, lambda: MetricLearner(embedder(), outside))
+    results["outside"] = error_of(two, lambda: training.MetricLearner(embedder(), outside))
     with open(path, "w") as file:
         json.dump(results, file)
 

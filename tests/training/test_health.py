@@ -9,17 +9,9 @@ import pytest
 from gradients import FEW_STEPS
 from keras import ops
 
-from gsp_tf import losses
+from gsp_tf import losses, training
 from gsp_tf._names import NAMES, named
 from gsp_tf.layers import L2Normalization
-from gsp_tf.training import (
-    ChanceConstrainedTrainer,
-    Checkpoint,
-    HealthCheck,
-    MetricLearner,
-    ProxyPool,
-    RetrievalEvaluation,
-)
 from gsp_tf.training.health import _Embedder, _findings
 
 CLASSES = 4
@@ -36,7 +28,7 @@ def learner_with(loss, optimizer=None, **arguments):
     outputs = L2Normalization()(x)
     if isinstance(loss, dict):
         outputs = [outputs, keras.layers.Dense(3)(inputs)]
-    learner = MetricLearner(keras.Model(inputs, outputs), loss)
+    learner = training.MetricLearner(keras.Model(inputs, outputs), loss)
     learner.compile(optimizer or keras.optimizers.Adam(0.01), **FEW_STEPS)
     return learner
 
@@ -44,7 +36,7 @@ def learner_with(loss, optimizer=None, **arguments):
 def names(learner, labels=LABELS, points=POINTS, steps=4, every=2):
     """Names of the findings in some steps with one batch."""
     keras.utils.set_random_seed(0)
-    health = HealthCheck(every)
+    health = training.HealthCheck(every)
     batches = np.tile(points, (steps, 1)), np.tile(labels, steps)
     learner.fit(*batches, len(labels), shuffle=False, callbacks=[health], verbose=0)
     assert health.measures
@@ -85,7 +77,7 @@ def overflowing():
     # A scale of 1 is what 15 overflows leave of the usual one; from there every step overflows.
     inputs = keras.Input((8,))
     dense = keras.layers.Dense(4, dtype="mixed_float16")
-    learner = MetricLearner(keras.Model(inputs, dense(inputs)), losses.ContrastiveLoss())
+    learner = training.MetricLearner(keras.Model(inputs, dense(inputs)), losses.ContrastiveLoss())
     optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), 1.0)
     learner.compile(optimizer, **FEW_STEPS)
     dense.kernel.assign(1e-5 * RNG.normal(size=(8, 4)))
@@ -96,7 +88,7 @@ def far_apart():
     """A learner with classes that are already farther apart than the margin."""
     inputs = keras.Input((4,))
     embedder = keras.Model(inputs, keras.layers.Dense(4, kernel_initializer="identity")(inputs))
-    learner = MetricLearner(embedder, losses.ContrastiveLoss(0.2, 0.5))
+    learner = training.MetricLearner(embedder, losses.ContrastiveLoss(0.2, 0.5))
     learner.compile("sgd", **FEW_STEPS)
     return learner
 
@@ -140,7 +132,7 @@ def test_measures_every_loss_with_variables(name):
     given = {"num_classes": CLASSES, "num_proxies": 8, "terms": [losses.ContrastiveLoss()]}
     loss = make(**{k: given[k] for k in given.keys() & inspect.signature(make).parameters.keys()})
     loss.build((None,), (None, 8))
-    health = HealthCheck()
+    health = training.HealthCheck()
     health.set_model(SimpleNamespace(embedding_loss=loss))
     inputs = keras.Input((8,))
     dense = keras.layers.Dense(8, kernel_initializer="identity", name="dense")
@@ -174,7 +166,7 @@ def test_a_check_changes_nothing_and_measures_the_batch():
         history = learner.fit(POINTS, LABELS, callbacks=callbacks, **arguments).history
         return history, [ops.convert_to_numpy(variable) for variable in learner.variables]
 
-    health = HealthCheck(1, in_logs=True)
+    health = training.HealthCheck(1, in_logs=True)
     (plain, expected), (checked, found) = fitted([]), fitted([health])
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -192,7 +184,7 @@ def test_gradients_by_part_are_those_of_the_next_step(chunk_size):
     x = keras.layers.Dense(8, "tanh", name="first")(inputs)
     embedder = keras.Model(inputs, keras.layers.Dense(4, name="second")(x))
     loss = losses.ProxyAnchorLoss(CLASSES)
-    learner = MetricLearner(embedder, loss, chunk_size=chunk_size)
+    learner = training.MetricLearner(embedder, loss, chunk_size=chunk_size)
     learner.compile("sgd", **FEW_STEPS)
     parts = {name: embedder.get_layer(name).weights for name in ("first", "second")}
     parts["losses"] = loss.weights
@@ -203,7 +195,7 @@ def test_gradients_by_part_are_those_of_the_next_step(chunk_size):
             for name, weights in parts.items()
         }
 
-    health = HealthCheck(1)
+    health = training.HealthCheck(1)
     learner.fit(POINTS, LABELS, batch_size=16, callbacks=[health], verbose=0)
     before = values()
     learner.fit(POINTS, LABELS, batch_size=16, shuffle=False, verbose=0)
@@ -215,12 +207,12 @@ def test_gradients_by_part_are_those_of_the_next_step(chunk_size):
 def test_a_resumed_run_continues_the_checks(tmp_path):
     def fit(health, resume, first, last):
         learner = learner_with(losses.ProxyAnchorLoss(CLASSES))
-        checkpoint = Checkpoint(tmp_path / "state.npz", {"health": health}, resume)
+        checkpoint = training.Checkpoint(tmp_path / "state.npz", {"health": health}, resume)
         arguments = {"batch_size": 8, "shuffle": False, "verbose": 0}
         arguments |= {"initial_epoch": first, "epochs": last}
         learner.fit(POINTS, np.arange(16) // 8, callbacks=[health, checkpoint], **arguments)
 
-    whole, later = HealthCheck(12), HealthCheck(12)  # checks at steps 3 and 6
+    whole, later = training.HealthCheck(12), training.HealthCheck(12)  # checks at steps 3 and 6
     fit(whole, False, 0, 3)  # the checkpoint is that of the last epoch's begin, step 4
     fit(later, True, 2, 3)
     assert later.findings == whole.findings and later.findings[0]["step"] == 6
@@ -249,10 +241,10 @@ def test_early_checks_leave_out_what_passes():
 
 
 def test_problems_of_ccp_are_checked():
-    learner, health = learner_with(losses.ContrastiveLoss()), HealthCheck(1)
-    trainer = ChanceConstrainedTrainer(learner, 1, 2)
-    pool = ProxyPool(LABELS, lambda indices: (POINTS[indices], LABELS[indices]))
-    callbacks = [health, RetrievalEvaluation((POINTS, LABELS))]
+    learner, health = learner_with(losses.ContrastiveLoss()), training.HealthCheck(1)
+    trainer = training.ChanceConstrainedTrainer(learner, 1, 2)
+    pool = training.ProxyPool(LABELS, lambda indices: (POINTS[indices], LABELS[indices]))
+    callbacks = [health, training.RetrievalEvaluation((POINTS, LABELS))]
     batches = ((POINTS, LABELS) for _ in range(3))
     trainer.fit(batches, pool, callbacks, steps_per_epoch=3, epochs=1, verbose=0)
     assert health.measures["proxy_norm"] > 0 and not health.findings

@@ -7,22 +7,19 @@ import pytest
 from gradients import EAGERLY
 from loss_examples import LAYERS
 
+from gsp_tf import training
 from gsp_tf.backbones import create, freeze_batch_normalization
 from gsp_tf.layers import GeneralizedSumPooling, PixelNormalization
 from gsp_tf.losses import ContrastiveLoss, HardNegativeMiner, ProxyNCALoss, ZeroShotLoss
-from gsp_tf.training import (
-    MetricLearner,
-    ProjectionLearner,
-    with_learning_rate_multipliers,
-    with_weight_decay_exclusions,
-)
 
 
 def optimizer_with_path_rules(wrap=lambda inner: inner):
     schedule = keras.optimizers.schedules.CosineDecay(0.01, 20)
     optimizer = wrap(keras.optimizers.AdamW(schedule, weight_decay=0.5))
-    optimizer = with_learning_rate_multipliers(optimizer, {"proxies": 20.0, "prox|bias": 0.0})
-    return with_weight_decay_exclusions(optimizer, ["kernel"])
+    optimizer = training.with_learning_rate_multipliers(
+        optimizer, {"proxies": 20.0, "prox|bias": 0.0}
+    )
+    return training.with_weight_decay_exclusions(optimizer, ["kernel"])
 
 
 def gsp_learner():
@@ -30,7 +27,7 @@ def gsp_learner():
     x = keras.layers.Conv2D(8, 3, activation="relu")(images)
     pooled, attributes = GeneralizedSumPooling(4, return_attributes=True)(x)
     embedder = keras.Model(images, [keras.layers.Dense(5)(pooled), attributes])
-    learner = MetricLearner(embedder, ProxyNCALoss(4), ZeroShotLoss(4, 3), 0.3)
+    learner = training.MetricLearner(embedder, ProxyNCALoss(4), ZeroShotLoss(4, 3), 0.3)
     learner.compile(optimizer_with_path_rules(), run_eagerly=EAGERLY)
     return learner
 
@@ -41,7 +38,7 @@ def frozen_learner():
     pixels = PixelNormalization(mean=(104.0, 117.0, 128.0), bgr=True)(images)
     backbone = freeze_batch_normalization(create("conv4", (16, 16, 3)))
     pooled = keras.layers.GlobalAveragePooling2D()(backbone(pixels))
-    learner = MetricLearner(keras.Model(images, pooled), ProxyNCALoss(4))
+    learner = training.MetricLearner(keras.Model(images, pooled), ProxyNCALoss(4))
     learner.compile("adam", run_eagerly=EAGERLY)
     return learner
 
@@ -57,14 +54,14 @@ def plain_model():
 
 
 def learner_of(loss, optimizer="adam"):
-    learner = MetricLearner(dense(), LAYERS[loss]())
+    learner = training.MetricLearner(dense(), LAYERS[loss]())
     learner.compile(optimizer, run_eagerly=EAGERLY)
     return learner
 
 
 def projection_learner():
     """A learner that stays near the weights at its start."""
-    learner = ProjectionLearner(dense(), ProxyNCALoss(4))
+    learner = training.ProjectionLearner(dense(), ProxyNCALoss(4))
     learner.project_from_here(0.7)
     learner.compile("adam", run_eagerly=EAGERLY)
     return learner

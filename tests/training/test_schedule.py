@@ -8,16 +8,8 @@ import pytest
 from gradients import BACKEND, EAGERLY, compiled
 from loss_examples import LAYERS, MINERS, PAIR_LOSSES
 
-from gsp_tf import losses
+from gsp_tf import losses, training
 from gsp_tf._config import numbers_of
-from gsp_tf.training import (
-    Checkpoint,
-    HealthCheck,
-    MetricLearner,
-    ProjectionLearner,
-    Schedule,
-    StopOnNaN,
-)
 
 RNG = np.random.default_rng(0)
 X, LABELS = RNG.normal(size=(16, 8)).astype("float32"), np.arange(16) % 4
@@ -106,7 +98,7 @@ def test_a_traced_loss_computes_with_each_new_number_of_every_loss(name):
     np.testing.assert_allclose(found, float(expected), rtol=1e-5)
 
 
-def learner_of(loss, rate=0.0, kind=MetricLearner, **arguments):
+def learner_of(loss, rate=0.0, kind=training.MetricLearner, **arguments):
     keras.utils.set_random_seed(0)
     embedder = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
     learner = kind(embedder, loss)
@@ -116,7 +108,7 @@ def learner_of(loss, rate=0.0, kind=MetricLearner, **arguments):
 
 def fit(model, schedules=None, epochs=1, callbacks=(), **arguments):
     if schedules is not None:
-        callbacks = [Schedule(schedules), *callbacks]
+        callbacks = [training.Schedule(schedules), *callbacks]
     arguments = {"batch_size": 8, "shuffle": False, "verbose": 0, **arguments}
     return model.fit(X, LABELS, epochs=epochs, callbacks=[*callbacks], **arguments).history["loss"]
 
@@ -171,20 +163,20 @@ def test_a_run_that_was_saved_and_continued_is_one_that_was_not(tmp_path):
     expected = fit(whole, schedules, epochs=4)
     path = tmp_path / "state.npz"
     first = learner()
-    begun = fit(first, schedules, epochs=3, callbacks=[Checkpoint(path)])
+    begun = fit(first, schedules, epochs=3, callbacks=[training.Checkpoint(path)])
     first.save(tmp_path / "learner.keras")
     loaded = keras.models.load_model(tmp_path / "learner.keras")
     loaded.run_eagerly = EAGERLY
     assert loaded.embedding_loss.batch_weight == 1.0
     rest = fit(loaded, schedules, epochs=4, initial_epoch=3)
     np.testing.assert_allclose([*begun, *rest], expected, rtol=1e-5)
-    resumed = [Checkpoint(path, resume=True)]
+    resumed = [training.Checkpoint(path, resume=True)]
     rest = fit(learner(), schedules, epochs=4, callbacks=resumed, initial_epoch=2)
     np.testing.assert_allclose(rest, expected[2:], rtol=1e-5)
 
 
 def test_the_weight_of_a_projection_is_scheduled():
-    learner = learner_of(losses.ContrastiveLoss(), kind=ProjectionLearner, **EAGER)
+    learner = learner_of(losses.ContrastiveLoss(), kind=training.ProjectionLearner, **EAGER)
     learner.project_from_here(0.1)
     fit(learner, {"projection_weight": lambda epoch: 0.25})
     assert float(learner.projection_weight) == 0.25
@@ -260,8 +252,8 @@ def test_numbers_have_the_type_of_their_loss(precision, memory):
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)], ids=str)
 def test_callbacks_that_keep_batches_may_come_before_or_after(order):
-    schedule = Schedule({"loss.scale": lambda epoch: 1.0 + epoch})
-    callbacks = HealthCheck(every=1), schedule, StopOnNaN()
+    schedule = training.Schedule({"loss.scale": lambda epoch: 1.0 + epoch})
+    callbacks = training.HealthCheck(every=1), schedule, training.StopOnNaN()
     learner = learner_of(losses.NCALoss(), rate=0.1, **EAGER)
     fit(learner, epochs=2, callbacks=[callbacks[i] for i in order])
     assert learner.embedding_loss.scale == 2.0

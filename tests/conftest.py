@@ -25,7 +25,6 @@ settings.register_profile("repeatable", derandomize=True, **UNHURRIED)
 settings.register_profile("explore", print_blob=True, **UNHURRIED)
 settings.load_profile("repeatable")
 
-ORACLES = Path(__file__).parent / "oracles"
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
 # JAX takes this when it is imported. Finite differences need float64.
@@ -201,7 +200,7 @@ def oracle():
 
     @functools.cache
     def load(name):
-        return dict(np.load(ORACLES / f"{name}.npz"))
+        return dict(np.load(Path(__file__).parent / f"oracles/{name}.npz"))
 
     return lambda name: dict(load(name))
 

@@ -55,12 +55,8 @@ main(arguments)
 def run_stopped(*command, at="", count=1, by="SIGKILL", code=""):
     """Run a command in a process of its own until it is stopped; `code` runs first. Its output.
 
-    Args:
-        command: Arguments of the command.
-        at: The place: "step", "savez", or the ending of the name that a file gets.
-        count: The number of arrivals there.
-        by: "SIGKILL", "SIGTERM", or nothing for a full disk.
-        code: Python code that runs before.
+    It ends when it arrives for the N-th time at "step", "savez", or a renaming to a name with an
+    ending, by "SIGKILL", "SIGTERM", or, if that is empty, by a full disk.
     """
     done = processes.run(code + STOPPED, at, count, by, *command)
     expected = {"SIGKILL": -signal.SIGKILL, "SIGTERM": 128 + signal.SIGTERM, "": 1}[by]

@@ -58,7 +58,7 @@ def at_once(function):
 
 
 def gradients(function, *points, weights=(), states=(), upstream=None):
-    """Outputs of a function of tensors, and its gradients, as tensors.
+    """Outputs of a function, and a list of its gradients of points and weights, as tensors.
 
     Args:
         function: from tensors to one output or a tuple of them.
@@ -67,8 +67,6 @@ def gradients(function, *points, weights=(), states=(), upstream=None):
         states: variables that the function assigns.
         upstream: gradient of the result with respect to each output, else ones.
 
-    Returns:
-        The outputs, and a list of the gradients with respect to points and weights.
     """
     points = [ops.convert_to_tensor(point) for point in points]
     if BACKEND == "tensorflow":
@@ -127,14 +125,7 @@ def _by_torch(function, points, weights, upstream):
 
 
 def differentiated(function, *arguments, upstream=None, jit_compile=None):
-    """Outputs of a function of tensors and their gradients with respect to each, as arrays.
-
-    Args:
-        function: from tensors to one output or a tuple of them.
-        arguments: arrays or tensors.
-        upstream: gradient of the result with respect to each output, else ones.
-        jit_compile: as in `compiled`.
-    """
+    """What `gradients` gives, as arrays; `jit_compile` is that of `compiled`."""
 
     def run(*tensors):
         return gradients(function, *tensors, upstream=upstream)

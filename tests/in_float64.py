@@ -32,9 +32,8 @@ NEEDED = {
     "proxy_loss": lambda: losses.NormalizedSoftmaxLoss(6, dtype="float64"),
     "terms": lambda: [losses.ContrastiveLoss(), losses.NormalizedSoftmaxLoss(6, dtype="float64")],
 }
-OF_TWO = {"num_prototypes": (2, 3), "embedding_dim": (4, 5)}
 ARGUMENTS = {
-    layers.CodedResidualBranches: OF_TWO,
+    layers.CodedResidualBranches: {"num_prototypes": (2, 3), "embedding_dim": (4, 5)},
     layers.DenseBranches: {"embedding_dim": (4, 5)},
     layers.GeneralizedSumPooling: {"num_prototypes": 5, "return_attributes": True},
     layers.OptimalTransportPooling: {"num_prototypes": 5},

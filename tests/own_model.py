@@ -56,8 +56,11 @@ def small_network(include_top, weights):
     return keras.Sequential([keras.layers.Conv2D(8, 32, strides=32, activation="relu")])
 
 
-def register_pretrained(monkeypatch, folder, *names):
-    """Registers small networks, each with other "imagenet" weights; a folder has Keras' cache."""
+def register_pretrained(monkeypatch, folder, *names, blocks=((8, 8),)):
+    """Registers small networks, each with other "imagenet" weights; a folder has Keras' cache.
+
+    The blocks have numbers of channels and strides.
+    """
     monkeypatch.setenv("KERAS_HOME", str(folder / "keras"))
     registry = backbones.registry
     monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
@@ -68,8 +71,10 @@ def register_pretrained(monkeypatch, folder, *names):
             images = keras.Input(input_shape)
             start = keras.initializers.Orthogonal(seed=seed)
             x = keras.layers.Rescaling(1 / 255)(images)
-            x = keras.layers.Conv2D(8, 8, strides=8, kernel_initializer=start)(x)
-            x = keras.layers.ReLU()(keras.layers.BatchNormalization()(x))
+            for channels, stride in blocks:
+                x = keras.layers.Conv2D(channels, stride, stride, kernel_initializer=start)(x)
+                x = keras.layers.BatchNormalization()(x)
+                x = keras.layers.ReLU(name=f"block_of_{channels}")(x)
             return keras.Model(images, x, name=name)
 
         file = f"{name}.h5"

@@ -8,8 +8,8 @@ BATCHES = (
 )  # fmt: skip
 
 
-def same(actual, expected, rtol):
-    scale = max(np.abs(expected).max(initial=0), 1e-9)
+def same(actual, expected, rtol, least=1e-9):
+    scale = max(np.abs(expected).max(initial=0), least)
     np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * scale)
 
 
@@ -36,16 +36,10 @@ def compare(
 ):
     """Compare a loss with the library in values and gradients; returns on how many batches.
 
-    Args:
-        case: arrays of the library.
-        key: what their names begin with.
-        make: function that makes the loss, for each batch anew.
-        names: the batches that the library ran on.
-        skip: batches whose values differ.
-        skip_gradients: batches whose gradients differ.
-        rtol: tolerance of the values.
-        of_weights: what to make of the library's gradient of the weights.
-        zeros_rest: whether embeddings of zeros get no gradient.
+    The arrays of the library have names that begin with the key, and a loss is made for each
+    batch anew. Values differ in some batches, gradients in others, which are left out.
+    `of_weights` transforms the gradient of the library; `zeros_rest` says that embeddings of
+    zeros get no gradient.
     """
     values, start, compared = case[f"{key}/values"], 0, 0
     for number, name in enumerate(names):

@@ -17,6 +17,12 @@ _IMPORTED = """
     jinja2 jsonargparse docstring_parser PIL.ImageFile pillow_heif pyarrow.parquet safetensors yaml
     IPython.core.interactiveshell
 """
+_FILE = """
+import os, runpy, sys
+sys.argv.pop(0)
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(_IMPORTED.split())
 
@@ -32,9 +38,8 @@ def run(code, *arguments, folder=None, timeout=900):
 
 
 def run_file(path, *arguments, folder=None):
-    """Run a file as a program, which finds its path and the arguments in `sys.argv[1:]`."""
-    program = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
-    done = run(program, path, *arguments, folder=folder)
+    """Run a file as a program to its good end."""
+    done = run(_FILE, path, *arguments, folder=folder)
     assert done.returncode == 0, done.output
 
 

@@ -17,11 +17,6 @@ FORMULAS = [f"{begin}cmd|' /C calc'!A0" for begin in BEGINNINGS]
 TEXTS = [*PLAIN, *FORMULAS, *(f"{quotes}{text}" for text in FORMULAS for quotes in ("'", "''"))]
 
 
-def cells(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return [cell for row in csv.reader(file) for cell in row]
-
-
 def test_a_cell_is_no_formula_and_gives_its_text_back():
     for text in TEXTS:
         assert (csv_cell(text) == text) == (text in PLAIN)
@@ -39,7 +34,9 @@ def test_tables_and_lists_of_images_are_no_formulas_and_come_back(tmp_path):
         open(path, "w").close()
     table = tmp_path / "table.csv"
     write_table(table, {"path": paths, "label": names, "score": pa.array([-1.0] * len(names))})
-    assert not any(cell.startswith(tuple(BEGINNINGS)) for cell in cells(table) if cell != "-1")
+    with open(table, newline="", encoding="utf-8") as file:
+        cells = [cell for row in csv.reader(file) for cell in row if cell != "-1"]
+    assert not any(cell.startswith(tuple(BEGINNINGS)) for cell in cells)
     assert [image.label for image in list_images([table])] == names
     assert ImageTable(table, ["label"]).texts(paths, "label").tolist() == names
     assert ImageTable(table).rows(paths)["label"].to_pylist() == names

@@ -32,11 +32,6 @@ def all_of(*batch):
     return True
 
 
-def without_return():
-    while True:
-        yield BATCH
-
-
 def with_return(count=3):
     for _ in range(count):
         yield BATCH
@@ -75,7 +70,7 @@ ENDLESS = {
     "loader of our sampler": lambda: DataLoader(ROWS, batch_sampler=sampler()),
     "loader of a sampler": lambda: DataLoader(ROWS, batch_size=2, sampler=EndlessRows()),
     "loader of rows": lambda: DataLoader(EndlessRows(), batch_size=None),
-    "generator": without_return,
+    "generator": lambda: iter(Endless()),
     "expression": lambda: (batch for batch in itertools.repeat(BATCH)),
     "iterable": Endless,
     "cycle": lambda: itertools.cycle([BATCH]),

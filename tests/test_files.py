@@ -148,9 +148,8 @@ def test_a_full_disk_is_named_whichever_library_finds_it(tmp_path, error, what):
     with pytest.raises(DiskFullError) as found, replacing(tmp_path / "model.keras") as temporary:
         temporary.write_bytes(bytes(1234))
         raise error
-    assert f"model.keras cannot be written: {what}. It needs more than the 1,234" in str(
-        found.value
-    )
+    told = f"model.keras cannot be written: {what}. It needs more than the 1,234"
+    assert told in str(found.value)
     assert names(tmp_path) == []
 
 

@@ -48,9 +48,8 @@ print(float(keras.ops.sum(model(images))), type(learner.embedding_loss).__name__
 """
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    """The files of a model and of a learner, and the sum of what the model makes of ones."""
+def test_keras_loads_what_the_library_saved_in_a_new_process(tmp_path):
+    """Where Keras is imported first, README.md is tested."""
     from gsp_tf.layers import GeneralizedSumPooling, L2Normalization
     from gsp_tf.losses import ProxyAnchorLoss
     from gsp_tf.training import MetricLearner, with_learning_rate_multipliers
@@ -62,17 +61,11 @@ def saved(tmp_path_factory):
     images = np.ones((2, 4, 4, 3), "float32")
     with eagerly():
         learner.fit(images, np.arange(2), verbose=0)
-    folder = tmp_path_factory.mktemp("saved")
-    paths = folder / "model.keras", folder / "learner.keras"
+    paths = tmp_path / "model.keras", tmp_path / "learner.keras"
     model.save(paths[0])
     learner.save(paths[1])
-    return paths, float(keras.ops.sum(model(images)))
-
-
-def test_keras_loads_what_the_library_saved_in_a_new_process(saved):
-    """Where Keras is imported first, README.md is tested."""
-    paths, expected = saved
     total, loss = subprocess.check_output([sys.executable, "-c", LOAD, *paths], text=True).split()
+    expected = float(keras.ops.sum(model(images)))
     assert float(total) == pytest.approx(expected, rel=1e-5) and loss == "ProxyAnchorLoss"
 
 

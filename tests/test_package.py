@@ -2,13 +2,12 @@
 
 import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
 
+import processes
 import pytest
 import yaml
 
@@ -26,9 +25,7 @@ getattr(build, f"build_{sys.argv[1]}")(sys.argv[2])
 def build(kind, source, out):
     """The file that the build backend of pyproject.toml makes."""
     out.mkdir(exist_ok=True)
-    command = [sys.executable, "-c", BUILD, kind, str(out)]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    processes.run_fresh("-c", BUILD, kind, out, folder=source)
     return next(out.glob("*.whl" if kind == "wheel" else "*.tar.gz"))
 
 

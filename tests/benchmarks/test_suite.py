@@ -6,20 +6,11 @@ import processes
 from digit_runs import run_command
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-PROGRAM = """
-import runpy, sys
-from pathlib import Path
-
-sys.argv.pop(0)
-sys.path.insert(0, str(Path(sys.argv[0]).parent))
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 
 def test_quick_run_of_a_benchmark_writes_its_tables(tmp_path):
     path = tmp_path / "RESULTS.md"
-    done = processes.run(PROGRAM, BENCHMARKS / "k_center.py", "--quick", "--out", path)
-    assert done.returncode == 0, done.output
+    processes.run_file(BENCHMARKS / "k_center.py", "--quick", "--out", path)
     text = path.read_text()
     assert "## k_center (" in text and "TensorFlow" in text and "quick run" in text
     rows = re.findall(r"^\|.*[0-9.]+.*\|$", text, re.MULTILINE)

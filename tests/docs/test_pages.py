@@ -43,18 +43,6 @@ def pages(language):
     return pytest.mark.parametrize("page", chosen, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-@pytest.fixture
-def short_training(monkeypatch, without_tracing):
-    """One epoch of one step, without tracing and compilation."""
-    fit = keras.Model.fit
-
-    @functools.wraps(fit)
-    def short_fit(self, *args, **options):
-        return fit(self, *args, **options | {"epochs": 1, "steps_per_epoch": 1})
-
-    monkeypatch.setattr(keras.Model, "fit", short_fit)
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_block_is_in_a_language_that_is_tested(page):
     known = {"python", "sh", "yaml", "text"}
@@ -63,7 +51,14 @@ def test_every_block_is_in_a_language_that_is_tested(page):
 
 
 @pages("python")
-def test_python_blocks_run(page, tmp_path, monkeypatch, short_training):
+def test_python_blocks_run(page, tmp_path, monkeypatch, without_tracing):
+    fit = keras.Model.fit
+
+    @functools.wraps(fit)
+    def short_fit(self, *args, **options):
+        return fit(self, *args, **options | {"epochs": 1, "steps_per_epoch": 1})
+
+    monkeypatch.setattr(keras.Model, "fit", short_fit)
     monkeypatch.chdir(tmp_path)
     namespace = {"monkeypatch": monkeypatch}
     for line, code in blocks(page, "python"):

@@ -1,11 +1,10 @@
 """The site builds without a warning, holds every public name, and needs nothing from elsewhere."""
 
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import processes
 import pytest
 
 import gsp_tf
@@ -16,10 +15,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
-    command += ["--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(folder)]
-    built = subprocess.run(command, capture_output=True, text=True)
-    assert built.returncode == 0, built.stdout + built.stderr
+    places = "--config-file", ROOT / "mkdocs.yml", "--site-dir", folder
+    processes.run_fresh("-m", "mkdocs", "build", "--strict", *places)
     return folder
 
 

@@ -4,19 +4,11 @@ from gradients import differentiated
 from keras import ops
 from layer_examples import LAYERS
 from local_maps import features_like, randomized
+from scipy.special import expit, softmax
 
 from gsp_tf.layers import SecondOrderAttention, SolarPooling
 
 # The equations of the papers in NumPy; sets are (B, n, C).
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def softmax(x):
-    x = np.exp(x - x.max(-1, keepdims=True))
-    return x / x.sum(-1, keepdims=True)
 
 
 def dense(layer, x):
@@ -42,7 +34,7 @@ def cbam_attention(layer, features):
     def mlp(x):
         return np.maximum(x @ layer.reduce.kernel.numpy(), 0) @ layer.expand.kernel.numpy()
 
-    channel = sigmoid(mlp(features.mean((1, 2))) + mlp(features.max((1, 2))))
+    channel = expit(mlp(features.mean((1, 2))) + mlp(features.max((1, 2))))
     refined = channel[:, None, None] * features
     kernel = layer.spatial.kernel.numpy()[..., 0]
     size = len(kernel)
@@ -51,7 +43,7 @@ def cbam_attention(layer, features):
     spatial = np.zeros(features.shape[:3])
     for h, w in np.ndindex(*features.shape[1:3]):
         spatial[:, h, w] = np.sum(padded[:, h : h + size, w : w + size] * kernel, (1, 2, 3))
-    return refined, sigmoid(spatial)
+    return refined, expit(spatial)
 
 
 def cbam_equations(layer, features, training):
@@ -64,10 +56,6 @@ def delf_attention(layer, features):
     return np.log1p(np.exp(scores[..., 0]))
 
 
-def delf_equations(layer, features, training):
-    return np.sum(delf_attention(layer, features)[..., None] * features, (1, 2))
-
-
 def gsop_equations(layer, features, training):
     local = features.reshape(len(features), -1, features.shape[-1])
     reduced = dense(layer.reduction, local)
@@ -77,7 +65,7 @@ def gsop_equations(layer, features, training):
     kernel, bias = (weight.numpy() for weight in layer.row_convolution.weights)
     rows = np.stack([rows[:, i] @ kernel[i] + bias[i] for i in range(len(kernel))], 1)
     rows = np.where(rows > 0, rows, 0.1 * rows).reshape(len(rows), -1)
-    return sigmoid(dense(layer.excitation, rows)) * local.mean(1)
+    return expit(dense(layer.excitation, rows)) * local.mean(1)
 
 
 def attention_equations(layer, features, training):
@@ -86,7 +74,7 @@ def attention_equations(layer, features, training):
     if layer.batch_normalization:
         q = np.maximum(batch_normalize(layer.query_normalization, q, (0, 1), training), 0)
         k = np.maximum(batch_normalize(layer.key_normalization, k, (0, 1), training), 0)
-    z = softmax(layer.scale * np.einsum("bic,bjc->bij", q, k))
+    z = softmax(layer.scale * np.einsum("bic,bjc->bij", q, k), axis=-1)
     return (local + dense(layer.psi, z @ v)).reshape(features.shape)
 
 
@@ -99,7 +87,7 @@ def solar_equations(layer, features, training):
 
 EQUATIONS = {
     "cbam": cbam_equations,
-    "delf": delf_equations,
+    "delf": lambda layer, x, _: np.sum(delf_attention(layer, x)[..., None] * x, (1, 2)),
     "gsop": gsop_equations,
     "solar": solar_equations,
     "attention": attention_equations,
@@ -153,7 +141,8 @@ def test_attention_maps_are_the_mean_attention_that_a_position_receives():
     features = features_like((2, 3, 4, 6))
     layer = randomized(LAYERS["attention"](), features.shape)
     local = features.reshape(2, 12, 6)
-    z = softmax(0.7 * dense(layer.query, local) @ dense(layer.key, local).transpose(0, 2, 1))
+    scores = dense(layer.query, local) @ dense(layer.key, local).transpose(0, 2, 1)
+    z = softmax(0.7 * scores, axis=-1)
     maps = layer.attention_maps(features)
     np.testing.assert_allclose(maps, z.mean(1).reshape(2, 3, 4), rtol=1e-4, atol=1e-7)
     for position in ((0, 0), (2, 1)):

@@ -4,15 +4,12 @@ from local_maps import features_like
 
 from gsp_tf.layers import GlobalLocalEmbedding, SecondOrderAttention
 
-
-@pytest.fixture
-def maps():
-    return [features_like((2, 4, 6, 6)), features_like((2, 2, 3, 8), seed=1)]
+MAPS = [features_like((2, 4, 6, 6)), features_like((2, 2, 3, 8), seed=1)]
 
 
-def with_attention(layer, maps):
+def with_attention(layer, features=MAPS):
     """`layer`, built, with attention that is no longer the identity."""
-    layer(maps)
+    layer(features)
     for seed, weight in enumerate(layer.weights):
         if "psi" in weight.path:
             weight.assign(0.3 * features_like(weight.shape, seed=2 + seed))
@@ -50,58 +47,58 @@ def focused(features):
 
 
 @pytest.mark.parametrize("heads", ["both", "global", "local", "single"])
-def test_equals_its_heads(maps, heads):
-    layer = with_attention(GlobalLocalEmbedding(dim=10, key_dim=3, scale=0.5, heads=heads), maps)
+def test_equals_its_heads(heads):
+    layer = with_attention(GlobalLocalEmbedding(dim=10, key_dim=3, scale=0.5, heads=heads))
     sources = {
-        "global": maps[1],
-        "local": maps[0],
-        "single": np.concatenate([focused(maps[0]), maps[1]], axis=-1),
+        "global": MAPS[1],
+        "local": MAPS[0],
+        "single": np.concatenate([focused(MAPS[0]), MAPS[1]], axis=-1),
     }
     names = ["global", "local"] if heads == "both" else [heads]
     expected = [embedded(layer, name, sources[name]) for name in names]
-    np.testing.assert_allclose(layer(maps), np.concatenate(expected, 1), rtol=1e-4, atol=1e-5)
-    assert layer.compute_output_shape([x.shape for x in maps]) == (2, 10)
+    np.testing.assert_allclose(layer(MAPS), np.concatenate(expected, 1), rtol=1e-4, atol=1e-5)
+    assert layer.compute_output_shape([x.shape for x in MAPS]) == (2, 10)
     for name in names:
         attention = head_of(layer, name)[0]
         for position in (None, (1, 2)):
-            found = layer.attention_maps(maps, head=name, position=position)
+            found = layer.attention_maps(MAPS, head=name, position=position)
             expected = attention.attention_maps(sources[name], position=position)
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(
-        layer.attention_maps(maps), layer.attention_maps(maps, head=names[-1])
+        layer.attention_maps(MAPS), layer.attention_maps(MAPS, head=names[-1])
     )
 
 
 @pytest.mark.parametrize("heads", ["both", "single"])
-def test_without_attention(maps, heads):
+def test_without_attention(heads):
     layer = GlobalLocalEmbedding(dim=10, key_dim=3, heads=heads, attention=False)
     twin = GlobalLocalEmbedding(dim=10, key_dim=3, heads=heads)  # whose attention starts at 0
-    output = layer(maps)
-    twin(maps)
+    output = layer(MAPS)
+    twin(MAPS)
     weights = {w.path.split("/", 1)[1]: w for w in twin.weights}
     assert all("whitening" in w.path for w in layer.weights)
     for weight in layer.weights:
         weights[weight.path.split("/", 1)[1]].assign(weight)
-    np.testing.assert_allclose(output, twin(maps), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(output, twin(MAPS), rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="no attention maps with attention=False"):
-        layer.attention_maps(maps)
+        layer.attention_maps(MAPS)
 
 
 @pytest.mark.parametrize("heads", ["both", "single"])
-def test_channels_first(maps, heads):
+def test_channels_first(heads):
     arguments = {"dim": 10, "key_dim": 3, "heads": heads}
-    last = with_attention(GlobalLocalEmbedding(**arguments), maps)
+    last = with_attention(GlobalLocalEmbedding(**arguments))
     first = GlobalLocalEmbedding(**arguments, data_format="channels_first")
-    transposed = [x.transpose(0, 3, 1, 2) for x in maps]
+    transposed = [x.transpose(0, 3, 1, 2) for x in MAPS]
     first(transposed)
     first.set_weights(last.get_weights())
-    np.testing.assert_allclose(first(transposed), last(maps), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(first(transposed), last(MAPS), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("heads", "features"), [("local", 0), ("global", 1)])
-def test_one_head_takes_its_map_alone(maps, heads, features):
-    layer = with_attention(GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads), maps[features])
-    np.testing.assert_array_equal(layer(maps[features]), layer(maps))
-    alone = GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads).attention_maps(maps[features])
-    assert alone.shape == maps[features].shape[:3]
-    assert layer.compute_output_shape(maps[features].shape) == (2, 4)
+def test_one_head_takes_its_map_alone(heads, features):
+    layer = with_attention(GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads), MAPS[features])
+    np.testing.assert_array_equal(layer(MAPS[features]), layer(MAPS))
+    alone = GlobalLocalEmbedding(dim=4, key_dim=3, heads=heads).attention_maps(MAPS[features])
+    assert alone.shape == MAPS[features].shape[:3]
+    assert layer.compute_output_shape(MAPS[features].shape) == (2, 4)

@@ -70,26 +70,18 @@ def test_gate_maps_are_the_mean_magnitudes_of_the_gates():
 
 
 @every_layer
-def test_channel_maps_are_those_of_the_strongest_channel(make):
-    features = features_like((2, 3, 4, 5)).astype("float64")
-    layer = randomized(make(3, 4, dtype="float64"), features.shape)
-    sets = np.reshape(features, (2, 12, 5))
-    weighted = np.abs(layer.weighted_features(ops.convert_to_tensor(sets), None))
-    maps = np.asarray(layer.channel_maps(features))
-    assert maps.shape == (2, 3, 4, 3)
-    for image, group in np.ndindex(2, 3):
-        position, channel = np.unravel_index(weighted[image, :, group].argmax(), (12, 5))
-        of_channel = weighted[image, :, group, channel]
-        found = maps[image, ..., group].ravel()
-        np.testing.assert_allclose(found, of_channel / of_channel.sum(), rtol=1e-9)
-        assert found.argmax() == position
-
-
-@every_layer
-def test_the_weighted_features_are_what_is_pooled(make):
+def test_the_weighted_features_are_pooled_and_the_strongest_channel_makes_a_map(make):
     features = features_like((2, 12, 5)).astype("float64")
     layer = randomized(make(3, 4, dtype="float64"), features.shape)
     weighted = np.asarray(layer.weighted_features(ops.convert_to_tensor(features), None))
+    maps = np.asarray(layer.channel_maps(features.reshape(2, 3, 4, 5)))
+    assert maps.shape == (2, 3, 4, 3)
+    for image, group in np.ndindex(2, 3):
+        sizes = np.abs(weighted[image, :, group])
+        position, channel = np.unravel_index(sizes.argmax(), (12, 5))
+        found = maps[image, ..., group].ravel()
+        np.testing.assert_allclose(found, sizes[:, channel] / sizes[:, channel].sum(), rtol=1e-9)
+        assert found.argmax() == position
     attends = isinstance(layer, (AttentiveGrouping, LinearGrouping))
     pooled = weighted.sum(1) if attends else weighted.mean(1)
     if isinstance(layer, LinearGrouping):

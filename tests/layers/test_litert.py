@@ -23,13 +23,6 @@ OTHER = {"GlobalLocalEmbedding", "LocalFeaturePooling", "add_batch_loss"}
 MAPS = ("pooling_weights", "attribute_maps", "attention_maps")
 
 
-def of_each_layer():
-    """The outputs of the layers, and the maps that they give of their weights."""
-    parts = [make() for make in MADE.values()]
-    maps = [getattr(part, of) for part in parts for of in MAPS if hasattr(part, of)]
-    return lambda features: keras.tree.flatten([f(features) for f in (*parts, *maps)])
-
-
 def test_no_layer_is_left_out():
     assert {type(make()).__name__ for make in MADE.values()} | OTHER == set(layers.__all__)
 
@@ -39,7 +32,12 @@ def test_layers_give_their_numbers_in_the_plain_interpreter():
     import tensorflow as tf
 
     features = np.random.default_rng(0).normal(size=(3, 5, 4, CHANNELS)).astype("float32")
-    outputs_of = of_each_layer()
+    parts = [make() for make in MADE.values()]
+    maps = [getattr(part, of) for part in parts for of in MAPS if hasattr(part, of)]
+
+    def outputs_of(features):
+        return keras.tree.flatten([compute(features) for compute in (*parts, *maps)])
+
     expected = [keras.ops.convert_to_numpy(output) for output in outputs_of(features)]
     any_map = tf.TensorSpec((None, None, None, CHANNELS), name="features")
     traced = tf.function(outputs_of, [any_map], autograph=False).get_concrete_function()

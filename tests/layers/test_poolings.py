@@ -27,7 +27,7 @@ def test_equals_the_authors_layer(oracle, layer, name):
 
 
 def test_average_max_is_the_sum_of_both_poolings_of_keras():
-    features = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype("float32")
+    features = FEATURES.astype("float32")
     average, largest = keras.layers.GlobalAveragePooling2D(), keras.layers.GlobalMaxPooling2D()
     upstream = np.arange(10, dtype="float32").reshape(2, 5)
     pooled, sums = (
@@ -42,11 +42,10 @@ def test_average_max_is_the_sum_of_both_poolings_of_keras():
 
 
 def test_crow_weighs_places_and_channels_of_the_positive_part():
-    features = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
-    pooled = layers.CrowPooling(dtype="float64")(features)
-    weights = layers.CrowPooling(dtype="float64").pooling_weights(features)
+    pooled = layers.CrowPooling(dtype="float64")(FEATURES)
+    weights = layers.CrowPooling(dtype="float64").pooling_weights(FEATURES)
     for row in range(2):
-        positions = np.maximum(features[row].reshape(12, 5), 0)
+        positions = np.maximum(FEATURES[row].reshape(12, 5), 0)
         strength = [position.sum() for position in positions]
         norm = np.sqrt(sum(s**2 for s in strength))
         spatial = np.array([np.sqrt(s / norm) for s in strength])
@@ -90,10 +89,6 @@ def test_weldon_adds_the_largest_and_the_smallest(k_max, k_min):
         assert float(pooled[row, channel]) == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
-def test_weldon_counts_equal_values_once_each():
-    assert np.asarray(layers.WeldonPooling(2, 1)(np.full((1, 5, 1), 2.0))) == [[6.0]]
-
-
 def test_weldon_hides_no_nan():
     features = np.random.default_rng(1).normal(size=(3, 20, 4)).astype("float32")
     for k_max, k_min in [(3, 3), (1, 0), (30, 30)]:
@@ -105,7 +100,8 @@ def test_weldon_hides_no_nan():
         assert np.isfinite(np.asarray(there)).all()
 
 
-def test_weldon_hides_no_infinity():
+def test_weldon_counts_equal_values_once_each_and_hides_no_infinity():
+    assert np.asarray(layers.WeldonPooling(2, 1)(np.full((1, 5, 1), 2.0))) == [[6.0]]
     features = np.zeros((1, 9, 2), "float32")
     features[0, 3] = [np.inf, -np.inf]
     np.testing.assert_array_equal(layers.WeldonPooling(2, 2)(features), [[np.inf, -np.inf]])

@@ -50,7 +50,6 @@ REFUSED = {
     "ProxySynthesis(ContrastiveLoss())": "Synthesis takes a proxy loss .* received .*Contr",
     "ProxySynthesis(ProxyNCALoss(2), ratio=-0.1)": "ratio must lie in 0 to 1",
     "CrossBatchMemory(ProxyNCALoss(2), 9)": "Memory takes a pair loss .*<ProxyNCALoss",
-    "CrossBatchMemory(ContrastiveLoss(), 0)": "capacity must be an integer of at least 1, received",
     "MultiLevelDistanceRegularization(ContrastiveLoss(), 1.0, ())": "at least one level",
     "GroupedLoss(GroupDiversityLoss(), 3)": "takes a pair loss .* <.*GroupDiversity",
     "GroupedLoss(ContrastiveLoss(), 3, diversity=ContrastiveLoss())":
@@ -59,13 +58,10 @@ REFUSED = {
     "MatryoshkaLoss(ContrastiveLoss(), [4, 2])": r"must be increasing .* received \(4, 2\)",
     "MatryoshkaLoss(ContrastiveLoss(), [2, 6], [1.0])":
         r"one number per dimension, 2, .*received \(1.0,\)",
-    "MatryoshkaLoss(MultiLevelDistanceRegularization(ContrastiveLoss()), [2])":
-        "takes a pair loss such as",
     "PartialFC(ProxyAnchorLoss(20))":
         "PartialFC takes a loss that is a cross-entropy of logits, such as ArcFaceLoss",
     "PartialFC(CosFaceLoss(20), float('nan'))": "sample_rate must lie above 0 .*, received nan",
     "BatchEasyHardMiner('all')": "positive='all' and negative='semi_hard'",
-    "BatchEasyHardMiner('semi_hard')": "received positive='semi_hard'",
     "BatchEasyHardMiner(positive_range=(2, 1))": "positive_range must be a sm",
     "HDCMiner(0.0)": "share must lie above 0 and up to 1, received 0.0",
     "TripletLoss(triplets_per_anchor=2, miner=TripletMarginMiner(0.1))":
@@ -83,7 +79,6 @@ REFUSED = {
     "ProxyPairsLoss(ContrastiveLoss(relation='any'), num_classes=4)": "takes a loss with relation=",
     "SelfSupervisedLoss(ContrastiveLoss(reduction=Reduction(class_weights=[1, 2])))":
         "loss of views must do without classes and class_weights; received a ContrastiveLoss of 2",
-    "CosFaceLoss(3, scale=float('inf'))": "scale must be positive and finite, received inf",
     "SemiSupervisedLoss(ProxyNCALoss(2), ProxyNCALoss(2), 4)":
         "view_loss must do without classes, such as NTXentLoss",
     "SemiSupervisedLoss(ProxyNCALoss(2), SimSiamLoss(4, dtype='float64'), 4)":

@@ -5,12 +5,8 @@ from loss_examples import with_weights
 
 from gsp_tf.losses import ClassMarginLoss, LpDistance, MarginLoss, Reduction
 
+LABELS, X = np.arange(9) % 3, np.random.default_rng(0).normal(size=(9, 4))
 BETAS = np.array([0.7, 1.0, 1.3])
-
-
-def batch(rows=9, columns=4, seed=0):
-    rng = np.random.default_rng(seed)
-    return np.arange(rows) % 3, rng.normal(size=(rows, columns))
 
 
 def defined_loss(labels, embeddings, betas, margin, nu):
@@ -29,13 +25,12 @@ def defined_loss(labels, embeddings, betas, margin, nu):
 
 @pytest.mark.parametrize("nu", [0.0, 0.3])
 def test_equals_the_definition(nu):
-    labels, embeddings = batch()
     loss = with_weights(ClassMarginLoss(3, 0.3, nu=nu, dtype="float64"), columns=4)
     loss.betas.assign(BETAS)
-    value, *gradients = value_and_gradients(loss, labels, embeddings)
-    assert value == pytest.approx(defined_loss(labels, embeddings, BETAS, 0.3, nu), rel=1e-9)
+    value, *gradients = value_and_gradients(loss, LABELS, X)
+    assert value == pytest.approx(defined_loss(LABELS, X, BETAS, 0.3, nu), rel=1e-9)
     assert_equals_differences(
-        gradients, lambda x, b: defined_loss(labels, x, b, 0.3, nu), embeddings, BETAS, atol=1e-8
+        gradients, lambda x, b: defined_loss(LABELS, x, b, 0.3, nu), X, BETAS, atol=1e-8
     )
 
 
@@ -51,12 +46,11 @@ def test_equals_the_definition(nu):
     ],
 )
 def test_takes_the_arguments_of_the_margin_loss(arguments, mean_over_pairs):
-    labels, embeddings = batch()
     arguments = arguments | {"mean_over_pairs": mean_over_pairs}
     loss = ClassMarginLoss(3, 0.4, 0.875, dtype="float64", **arguments)
     loss = ClassMarginLoss.from_config(loss.get_config())
-    expected = np.asarray(MarginLoss(0.4, 0.875, **arguments)(labels, embeddings))
-    np.testing.assert_allclose(np.asarray(loss(labels, embeddings)), expected, rtol=1e-9)
+    expected = np.asarray(MarginLoss(0.4, 0.875, **arguments)(LABELS, X))
+    np.testing.assert_allclose(np.asarray(loss(LABELS, X)), expected, rtol=1e-9)
     assert expected.any()
 
 
@@ -69,10 +63,7 @@ def test_takes_the_arguments_of_the_margin_loss(arguments, mean_over_pairs):
     ],
 )
 def test_boundaries_are_reduced_as_the_hinges_are(arguments, terms, boundaries):
-    labels, embeddings = batch()
     losses = [ClassMarginLoss(3, nu=nu, **arguments, dtype="float64") for nu in (0.0, 0.3)]
-    (value, *_), (with_nu, *_, gradient) = (
-        value_and_gradients(loss, labels, embeddings) for loss in losses
-    )
+    (value, *_), (with_nu, *_, gradient) = (value_and_gradients(loss, LABELS, X) for loss in losses)
     assert losses[0].betas.shape == (boundaries,) == gradient.shape
     assert with_nu - value == pytest.approx(0.3 * 1.2 * terms, rel=1e-6)

@@ -9,7 +9,7 @@ import pytest
 from gradients import BACKEND, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_examples import EVERY_PAIR_LOSS, with_weights
+from loss_examples import EVERY_PAIR_LOSS, GivenWeights, with_weights
 
 from gsp_tf import losses
 
@@ -231,14 +231,6 @@ DEFINITIONS = {
         triplet_hard, triplet_hard_soft, triplet_semi_hard,
     )
 }  # fmt: skip
-
-
-class GivenWeights(losses.Miner):
-    def __init__(self, positives, negatives):
-        self.weights = positives, negatives
-
-    def __call__(self, pairs):
-        return pairs.positives * self.weights[0], pairs.negatives * self.weights[1]
 
 
 def random_case(kind, num_anchors, num_others, classes, normalize, seed):

@@ -5,7 +5,7 @@
 
 import re
 import runpy
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,8 @@ import pytest
 
 from gsp_tf import losses
 
-ROOT = Path(__file__).parents[2]
+PAGES = Path(__file__).parents[2] / "tools/migration/pages.py"
+TABLE = runpy.run_path(PAGES)["TABLE"]["pytorch_metric_learning"]
 WEIGHTED = losses.Reduction("mean", [float(number % 4) for number in range(1, 13)])
 triplets = partial(losses.TripletMarginMiner, 0.17)
 margin = {"margin": 0.3, "beta": 1.1, "reduction": "nonzero_mean"}
@@ -67,14 +68,9 @@ def batch(oracle, name="random"):
     return labels, (embeddings / lengths).astype("float32")
 
 
-@cache
-def table():
-    return runpy.run_path(ROOT / "tools/migration/pages.py")["TABLE"]["pytorch_metric_learning"]
-
-
 def is_told(theirs, ours, other):
     """Whether the row of a name on the page has both numbers, with three digits."""
-    row = next(row for rows in table().values() for row in rows if row["theirs"] == theirs)
+    row = next(row for rows in TABLE.values() for row in rows if row["theirs"] == theirs)
     numbers = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", row["difference"])}
     return {float(f"{number:.3g}") for number in (ours, other)} <= numbers
 

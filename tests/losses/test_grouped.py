@@ -7,26 +7,22 @@ from loss_examples import with_weights
 from gsp_tf import losses
 from gsp_tf.training import MetricLearner
 
-
-def batch(rows=8, columns=12, seed=0):
-    rng = np.random.default_rng(seed)
-    return np.arange(rows) % 4, rng.normal(size=(rows, columns))
+LABELS, X = np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 12))
 
 
 def test_every_group_learns_weights_of_its_own():
-    labels, embeddings = batch()
     loss = with_weights(
         losses.GroupedLoss(losses.ClassMarginLoss(4, dtype="float64"), 3, 0.0, dtype="float64"),
         columns=12,
     )
     assert [(w.name, tuple(w.shape)) for w in loss.trainable_weights] == 3 * [("betas", (4,))]
     assert len({w.path for w in loss.trainable_weights}) == 3
-    value, _, *gradients = value_and_gradients(loss, labels, embeddings)
+    value, _, *gradients = value_and_gradients(loss, LABELS, X)
     total = 0.0
     for g, gradient in enumerate(gradients):
         alone = with_weights(losses.ClassMarginLoss(4, dtype="float64"), columns=4)
         alone.betas.assign(loss.trainable_weights[g])
-        part, _, expected = value_and_gradients(alone, labels, embeddings[:, 4 * g : 4 * g + 4])
+        part, _, expected = value_and_gradients(alone, LABELS, X[:, 4 * g : 4 * g + 4])
         total += part
         np.testing.assert_allclose(gradient, expected / 3, rtol=1e-9)
     assert value == pytest.approx(total / 3, rel=1e-9)
@@ -45,16 +41,15 @@ def test_copies_draw_for_themselves_whatever_the_seed():
 
 
 def test_evaluation_leaves_the_memories():
-    labels, features = batch()
     loss = losses.GroupedLoss(losses.CrossBatchMemory(losses.CosineContrastiveLoss(), 30), 3)
     learner = MetricLearner(keras.Sequential([keras.Input((12,)), keras.layers.Dense(12)]), loss)
     learner.compile("adam", run_eagerly=EAGERLY)
-    learner.fit(features, labels, verbose=0)
-    learner.evaluate(features, labels, verbose=0)
+    learner.fit(X, LABELS, verbose=0)
+    learner.evaluate(X, LABELS, verbose=0)
     assert [int(memory.num_enqueued) for memory in loss.group_losses] == [8, 8, 8]
 
 
 @pytest.mark.parametrize("loss", [losses.ContrastiveLoss(), losses.ClassMarginLoss(4)])
 def test_refuses_columns_that_do_not_divide_into_groups(loss):
     with pytest.raises(ValueError, match="12 columns do not divide into num_groups=5"):
-        losses.GroupedLoss(loss, 5)(*batch())
+        losses.GroupedLoss(loss, 5)(LABELS, X)

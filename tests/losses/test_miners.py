@@ -4,16 +4,11 @@ import pytest
 from gradients import BACKEND, compiled, examples, value_and_gradient
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_examples import MINERS, pairs_of
+from loss_examples import MINERS, GivenWeights, pairs_of
 from scipy.spatial.distance import cdist
 from scipy.stats import chi2
 
 from gsp_tf import losses
-
-
-@pytest.fixture(params=MINERS)
-def make_miner(request):
-    return MINERS[request.param]
 
 
 def unit(rng, rows, columns):
@@ -228,12 +223,10 @@ def test_a_seed_repeats_the_draws_and_each_call_draws_others():
 
 # The others are comparisons, or made of what these do, or compiled by other tests.
 @pytest.mark.parametrize(
-    "make_miner",
-    ["angular", "batch_easy_hard", "hdc", "n_hard", "semi_hard", "uniform_histogram"],
-    indirect=True,
+    "name", ["angular", "batch_easy_hard", "hdc", "n_hard", "semi_hard", "uniform_histogram"]
 )
-def test_compiled_miners_give_the_same_weights(make_miner):
-    pairs, miner = batch(10, 3, 3, 0), make_miner()
+def test_compiled_miners_give_the_same_weights(name):
+    pairs, miner = batch(10, 3, 3, 0), MINERS[name]()
     labels = pairs.anchor_labels
     run = compiled(lambda x: miner(losses.Pairs(x, x, labels, labels, True)))
     if BACKEND == "tensorflow":
@@ -242,24 +235,22 @@ def test_compiled_miners_give_the_same_weights(make_miner):
         np.testing.assert_array_equal(actual, weights)
 
 
-def test_degenerate_batches(make_miner):
+@pytest.mark.parametrize("name", MINERS)
+def test_degenerate_batches(name):
     for labels in (np.zeros(1, int), np.zeros(4, int), np.arange(4)):
         pairs = pairs_of(np.zeros((len(labels), 4), "float32"), labels)
         for weights, all_pairs in zip(
-            mined(make_miner(), pairs), (pairs.positives, pairs.negatives), strict=True
+            mined(MINERS[name](), pairs), (pairs.positives, pairs.negatives), strict=True
         ):
             assert (weights[np.asarray(all_pairs) == 0] == 0).all()
             assert np.isfinite(weights).all() and (weights >= 0).all()
 
 
 class Near(losses.Miner):
-    """Weighs the pairs by their distances, or as it is told."""
-
-    def __init__(self, weights=None):
-        self.weights = weights
+    """Weighs the pairs by their distances."""
 
     def __call__(self, pairs):
-        weights = keras.ops.exp(-pairs.distances) if self.weights is None else self.weights
+        weights = keras.ops.exp(-pairs.distances)
         return pairs.positives * weights, pairs.negatives * weights
 
 
@@ -267,7 +258,7 @@ def test_weights_have_no_gradient():
     rng = np.random.default_rng(0)
     labels, x = np.arange(9) // 3, unit(rng, 9, 3)
     value, gradient = value_and_gradient(losses.ContrastiveLoss(0.1, 1.5, miner=Near()), labels, x)
-    given = Near(np.exp(-cdist(x, x)))
+    given = GivenWeights(*2 * [np.exp(-cdist(x, x))])
     expected = value_and_gradient(losses.ContrastiveLoss(0.1, 1.5, miner=given), labels, x)
     assert float(value) == pytest.approx(float(expected[0]), rel=1e-9)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-6, atol=1e-12)

@@ -5,6 +5,7 @@ from functools import partial
 
 import keras
 import numpy as np
+import pml_batches
 import pytest
 from gradients import differentiated, value_and_gradients
 from loss_examples import for_any_size, with_weights
@@ -12,11 +13,7 @@ from loss_examples import for_any_size, with_weights
 from gsp_tf import losses
 
 IN_ORDER = np.repeat(np.arange(3), 4)
-
-
-def same(actual, expected, rtol):
-    tolerance = rtol * max(np.abs(expected).max(), 1e-3)
-    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=tolerance)
+same = partial(pml_batches.same, least=1e-3)
 
 
 def of_equal_rows(points):

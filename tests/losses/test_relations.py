@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from gradients import FEW_STEPS, value_and_gradients
-from loss_examples import EVERY_PAIR_LOSS
+from loss_examples import EVERY_PAIR_LOSS, GivenWeights
 
 from gsp_tf import losses
 from gsp_tf.training import MetricLearner
@@ -33,21 +33,10 @@ def test_vectors_of_one_class_give_the_numbers_of_classes(name):
     assert_equal_outcomes(value_and_gradients(loss, ONE_HOT, X), expected)
 
 
-class Given(losses.Miner):
-    def __init__(self, positives, negatives):
-        self.weights = positives, negatives
-
-    def __call__(self, pairs):
-        return [keras.ops.convert_to_tensor(weights) for weights in self.weights]
-
-
+@keras.saving.register_keras_serializable("tests")
 def degree(x, y):
     """A relation of labels in 0 to 1, of our own."""
     return keras.ops.exp(-2.0 * keras.ops.abs(x[:, None] - y[None, :]))
-
-
-def first_half(x, y):
-    return keras.ops.cast(x[:, None] * 0 + y[None, :] < 7, "float64")
 
 
 @pytest.mark.parametrize("name", GRADED)
@@ -59,7 +48,11 @@ def test_a_graded_pair_is_a_share_of_a_positive_and_of_a_negative(name):
     r = np.exp(-2.0 * np.abs(labels[:, None] - of_references))
     none = np.zeros_like(r)
     weights = np.concatenate([r, none], 1), np.concatenate([none, 1 - r], 1)
-    split = make(relation=first_half, relation_threshold=0.5, miner=Given(*weights))
+
+    def first_half(x, y):
+        return keras.ops.cast(x[:, None] * 0 + y[None, :] < 7, "float64")
+
+    split = make(relation=first_half, relation_threshold=0.5, miner=GivenWeights(*weights))
 
     def graded(labels, x):
         return make(relation=degree).pairwise(labels, x, of_references, references)
@@ -110,12 +103,7 @@ def test_a_memory_refuses_label_vectors_of_other_columns():
         memory(TAGS, X)
 
 
-@keras.saving.register_keras_serializable("tests")
-def near(x, y):
-    return degree(x, y)
-
-
-@pytest.mark.parametrize("relation", ["jaccard", near])
+@pytest.mark.parametrize("relation", ["jaccard", degree])
 def test_a_loss_keeps_its_relation(relation):
     loss = losses.TripletLoss(0.3, relation=relation, relation_threshold=0.25)
     config = keras.saving.serialize_keras_object(loss)

@@ -11,10 +11,7 @@ from gsp_tf.training import MetricLearner
 
 LABELS = np.array([[2, 0], [-1, 1], [-1, 1], [2, 0], [1, 2], [-1, 3], [1, 2], [-1, 3]])
 POINTS = np.random.default_rng(0).normal(size=(8, 5)).astype("float32")
-
-
-def views():
-    return losses.NTXentLoss(0.5)
+VIEWS = losses.NTXentLoss(0.5)
 
 
 def proxies():
@@ -29,8 +26,8 @@ def value(loss, labels, points=POINTS):
 def test_the_sum_of_both_in_any_order_of_rows(make):
     has_class = LABELS[:, 0] >= 0
     expected = value(make(), LABELS[has_class, 0], POINTS[has_class])
-    expected += 0.5 * value(views(), LABELS[:, 1])
-    loss = losses.SemiSupervisedLoss(make(), views(), num_labelled=4, view_weight=0.5)
+    expected += 0.5 * value(VIEWS, LABELS[:, 1])
+    loss = losses.SemiSupervisedLoss(make(), VIEWS, num_labelled=4, view_weight=0.5)
     assert value(loss, LABELS) == pytest.approx(expected, rel=1e-5)
     order = np.random.default_rng(2).permutation(8)
     assert value(loss, LABELS[order], POINTS[order]) == pytest.approx(expected, rel=1e-5)
@@ -41,7 +38,7 @@ def test_the_sum_of_both_in_any_order_of_rows(make):
 
 
 def test_large_classes_are_told_apart():
-    loss = losses.SemiSupervisedLoss(losses.ContrastiveLoss(), views(), num_labelled=4)
+    loss = losses.SemiSupervisedLoss(losses.ContrastiveLoss(), VIEWS, num_labelled=4)
     large = LABELS.copy()
     large[:, 0] = np.where(LABELS[:, 0] < 0, -1, LABELS[:, 0] * 2**32)
     assert value(loss, large) == value(loss, LABELS)
@@ -50,14 +47,14 @@ def test_large_classes_are_told_apart():
 
 
 def test_images_without_a_class_get_no_gradient_from_the_loss_of_classes():
-    loss = losses.SemiSupervisedLoss(proxies(), views(), num_labelled=4, view_weight=0.0)
+    loss = losses.SemiSupervisedLoss(proxies(), VIEWS, num_labelled=4, view_weight=0.0)
     _, gradient = value_and_gradient(loss, LABELS, POINTS)
     norms = np.linalg.norm(keras.ops.convert_to_numpy(gradient), axis=1)
     np.testing.assert_array_equal(norms > 0, LABELS[:, 0] >= 0)
 
 
 def test_refusals():
-    loss = losses.SemiSupervisedLoss(proxies(), views(), num_labelled=6)
+    loss = losses.SemiSupervisedLoss(proxies(), VIEWS, num_labelled=6)
     with pytest.raises(ValueError, match="expects 6 rows with a class, received 4"):
         value(loss, LABELS)
     with pytest.raises(ValueError, match=r"takes labels \(B, 2\).*received shape \(8,\)"):
@@ -69,7 +66,7 @@ def test_refusals():
 def test_a_loss_of_two_views_equals_that_of_a_pair_loss_of_the_numbers():
     values = [
         value(losses.SemiSupervisedLoss(proxies(), loss, 4), LABELS)
-        for loss in (views(), losses.SelfSupervisedLoss(views()))
+        for loss in (VIEWS, losses.SelfSupervisedLoss(VIEWS))
     ]
     assert values[0] == pytest.approx(values[1], rel=1e-6)
 

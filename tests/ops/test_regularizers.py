@@ -10,10 +10,6 @@ def cosine(f_i, f_j):
     return f_i @ f_j / (np.linalg.norm(f_i) * np.linalg.norm(f_j))
 
 
-def random_prototypes(shape=(5, 4), seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
-
-
 @pytest.mark.equation("CRT", "3", "losses.prototype_diversity")
 @pytest.mark.parametrize(("shape", "jit_compile"), [((3, 4), None), ((9, 2), None), ((2, 3), True)])
 def test_diversity_equals_the_equation(shape, jit_compile):
@@ -22,7 +18,7 @@ def test_diversity_equals_the_equation(shape, jit_compile):
         return sum(abs(cosine(c[k], c[j])) for k, j in pairs) / len(pairs)
 
     code = compiled(prototype_diversity, jit_compile)
-    assert_as_printed(code, printed, random_prototypes(shape))
+    assert_as_printed(code, printed, np.random.default_rng(0).normal(size=shape))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -44,11 +40,6 @@ def test_extreme_prototypes(prototypes, expected, dtype):
     np.testing.assert_allclose(gradient, 0, atol=1e-6)
 
 
-def pair_of_embeddings(rows=5, seed=0):
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(rows, 3)), rng.normal(size=(rows, 4))
-
-
 @pytest.mark.equation("CRT", "4", "losses.similarity_consistency")
 @pytest.mark.equation(
     "CRT",
@@ -67,4 +58,5 @@ def test_consistency_equals_the_equation(rows, reduction, jit_compile):
         return norm if reduction == "sum" else norm / rows**2
 
     code = compiled(lambda a, b: similarity_consistency(a, b, reduction), jit_compile)
-    assert_as_printed(code, printed, *pair_of_embeddings(rows))
+    rng = np.random.default_rng(0)
+    assert_as_printed(code, printed, rng.normal(size=(rows, 3)), rng.normal(size=(rows, 4)))

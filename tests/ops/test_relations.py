@@ -5,12 +5,7 @@ import pytest
 from gsp_tf.ops import label_relation
 
 TAGS = [{0, 1}, {1}, {2, 3, 4}, set(), {0, 1}, {1, 2}]
-
-
-def multi_hot(tags, columns=5):
-    return np.array([[column in row for column in range(columns)] for row in tags], "int32")
-
-
+MULTI_HOT = np.array([[column in tags for column in range(5)] for tags in TAGS], "int32")
 DEFINITIONS = {
     "any": lambda x, y: float(bool(x & y)),
     "jaccard": lambda x, y: len(x & y) / len(x | y) if x | y else 0.0,
@@ -21,7 +16,7 @@ DEFINITIONS = {
 @pytest.mark.parametrize("relation", DEFINITIONS)
 def test_tags_are_sets(relation):
     expected = [[DEFINITIONS[relation](x, y) for y in TAGS[:4]] for x in TAGS]
-    found = label_relation(multi_hot(TAGS), multi_hot(TAGS[:4]), relation)
+    found = label_relation(MULTI_HOT, MULTI_HOT[:4], relation)
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-6)
     # Equal sets have a relation of exactly 1, so that 1 - r is 0.
     assert np.asarray(found)[[0, 1, 2, 4], [0, 1, 2, 0]].tolist() == [1.0] * 4

@@ -16,11 +16,9 @@ from gsp_tf.visual import overlay_groups
 from gsp_tf.visual.overlays import OCTAVES, tinted
 
 LABELS = np.array([0, 0, 1, 1, 2, 2])
-CONTRASTIVE = losses.ContrastiveLoss(0.0, 1.0, mean_over_pairs=True, normalize=False)
 BINOMIAL_DEVIANCE = losses.BinomialDevianceLoss(
     2.0, 0.5, negative_weight=1.0, positive_weight=25.0, mean_over_pairs=True
 )
-PAPER_DIVERSITY = {"alpha": 2.0, "margin": 0.5, "weight": 1.0}
 
 
 def batch(columns=4, seed=0, scale=0.6):
@@ -97,13 +95,9 @@ def test_margin():
 # H x W = 2 x 3 places, C = 5 channels, D_K = 4, D_V = 3, P = 2.
 H, W, C, D_K, D_V, P = 2, 3, 5, 4, 3, 2
 
-
-@pytest.fixture
-def parts():
-    """Map J `(H, W, C)`, the kernels of the two convolutions, and Q `(D_K, P)`."""
-    rng = np.random.default_rng(0)
-    shapes = (H, W, C), (C, D_K), (C, D_V), (D_K, P)
-    return [rng.normal(size=shape) for shape in shapes]
+# Map J `(H, W, C)`, the kernels of the two convolutions, and Q `(D_K, P)`.
+RNG = np.random.default_rng(0)
+PARTS = [RNG.normal(size=shape) for shape in ((H, W, C), (C, D_K), (C, D_V), (D_K, P))]
 
 
 def unfold_3(tensor):
@@ -139,26 +133,26 @@ def weighted_sum(values):
     return keras.ops.sum(values * np.arange(1.0, 1 + np.prod(shape)).reshape(shape))
 
 
-def assert_attention_as_printed(method, printed, parts, varied):
+def assert_attention_as_printed(method, printed, varied):
     """Value and gradient with respect to one of the parts."""
 
     def filled(part):
-        return [part if i == varied else other for i, other in enumerate(parts)]
+        return [part if i == varied else other for i, other in enumerate(PARTS)]
 
     def code(part):
         return weighted_sum(layer_call(method, *map(tf.convert_to_tensor, filled(part))))
 
-    assert_as_printed(code, lambda part: weighted_sum(printed(*filled(part))), parts[varied])
+    assert_as_printed(code, lambda part: weighted_sum(printed(*filled(part))), PARTS[varied])
 
 
 @pytest.mark.equation("A-grouping", "7", "layers.AttentiveGrouping")
 @pytest.mark.equation("A-grouping", "9", "layers.AttentiveGrouping.attention_maps")
 @pytest.mark.parametrize("varied", [0, 3])
-def test_attention(parts, varied):
+def test_attention(varied):
     def printed(J, key_kernel, value_kernel, Q):
         return printed_attention(J, key_kernel, Q).T.reshape(H, W, P)
 
-    assert_attention_as_printed("attention_maps", printed, parts, varied)
+    assert_attention_as_printed("attention_maps", printed, varied)
 
 
 @pytest.mark.equation(
@@ -172,8 +166,8 @@ def test_attention(parts, varied):
 )
 @pytest.mark.equation("A-grouping", "8", "layers.AttentiveGrouping")
 @pytest.mark.parametrize("varied", range(4), ids=["J", "keys", "values", "Q"])
-def test_groups(parts, varied):
-    assert_attention_as_printed("call", printed_groups, parts, varied)
+def test_groups(varied):
+    assert_attention_as_printed("call", printed_groups, varied)
 
 
 @pytest.mark.equation(
@@ -204,14 +198,14 @@ def test_interpolation():
 
 @pytest.mark.equation("A-grouping", "12", "layers.AttentiveGrouping")
 @pytest.mark.parametrize("shift", [False, True], ids=["permutation", "translation"])
-def test_permutation_and_translation_invariance(parts, shift):
-    J, *weights = map(tf.constant, parts)
+def test_permutation_and_translation_invariance(shift):
+    J, *weights = map(tf.constant, PARTS)
     n = H * W
     pi = np.random.default_rng(1).permutation(n)
     if shift:  # one place to the right, around the edge
         pi = np.roll(np.arange(n).reshape(H, W), 1, axis=1).ravel()
     U = np.eye(n)[:, pi]  # columns e_π(1), ..., e_π(n), before eq. 11
-    moved = (unfold_3(parts[0]) @ U).T.reshape(H, W, C)
+    moved = (unfold_3(PARTS[0]) @ U).T.reshape(H, W, C)
     groups, of_moved = (layer_call("call", x, *weights) for x in (J, tf.constant(moved)))
     np.testing.assert_allclose(of_moved, groups, rtol=1e-12)
     maps, maps_of_moved = (
@@ -238,7 +232,7 @@ def test_permutation_and_translation_invariance(parts, shift):
 @pytest.mark.parametrize(
     ("loss", "l_met"),
     [
-        (CONTRASTIVE, l_con),
+        (losses.ContrastiveLoss(0.0, 1.0, mean_over_pairs=True, normalize=False), l_con),
         (BINOMIAL_DEVIANCE, l_bin),
         (
             losses.ClassMarginLoss(
@@ -254,7 +248,7 @@ def test_objective(loss, l_met):
     features = batch(5)
     weights = np.random.default_rng(2).normal(size=(5, 12))
     grouped = losses.GroupedLoss(
-        loss, 3, lambda_1, losses.GroupDiversityLoss(**PAPER_DIVERSITY), dtype="float64"
+        loss, 3, lambda_1, losses.GroupDiversityLoss(2.0, 0.5, 1.0), dtype="float64"
     )
     grouped.build((None,), (None, 12))
     variable = keras.Variable(weights, dtype="float64")

@@ -17,11 +17,8 @@ def in_unit_ball(count):
 
 
 X, V = in_unit_ball(N), in_unit_ball(M)
-
-
-def costs():
-    """c_ij = ||ν_i - x_j||_2 of eq. 4.2.5."""
-    return np.array([[np.sqrt(sum((v - x) ** 2)) for x in X] for v in V])
+# c_ij = ||ν_i - x_j||_2 of eq. 4.2.5.
+COSTS = np.array([[np.sqrt(sum((v - x) ** 2)) for x in X] for v in V])
 
 
 def histogram_problem():
@@ -36,7 +33,7 @@ def histogram_problem():
             marginals[N + i, M + i * N + j] = 1
     marginals[N + M, :M] = 1  # p in the simplex
     found = linprog(
-        np.concatenate([np.zeros(M), costs().ravel()]),
+        np.concatenate([np.zeros(M), COSTS.ravel()]),
         A_eq=marginals,
         b_eq=[1 / N] * N + [0] * M + [1],
     )
@@ -50,9 +47,8 @@ def test_histograms_and_assignments_solve_the_printed_problem():
     partition = prototype_partition(X[None], V)
     np.testing.assert_allclose(partition.histograms[0], p, atol=1e-9)
     assert partition.distances.mean() == pytest.approx(value, rel=1e-6)
-    c = costs()
     for j in range(N):  # every feature sends its mass to the nearest prototype
-        nearest = min(range(M), key=lambda i, j=j: c[i, j])
+        nearest = min(range(M), key=lambda i, j=j: COSTS[i, j])
         np.testing.assert_allclose(plan[:, j], (np.arange(M) == nearest) / N, atol=1e-9)
         assert partition.assignments[0, j] == nearest
 

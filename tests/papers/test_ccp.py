@@ -13,15 +13,13 @@ from gsp_tf.training import ChanceConstrainedTrainer, MetricLearner, ProjectionL
 
 C, N, COLUMNS, D = 3, 12, 4, 2
 ALPHA, BETA, LAMBDA = 0.4, 0.9, 0.7
-
-
-def iota(y, other):
-    return 1 if y == other else -1
+X, Y = np.random.default_rng(0).normal(size=(N, COLUMNS)), np.arange(N) % C
 
 
 def ell(v, y, other, its):
     """ℓ(z, z'; θ) of Lemma 3.2.1, of two embeddings."""
-    return max(0, iota(y, its) * (np.linalg.norm(v - other) - BETA) + ALPHA)
+    iota = 1 if y == its else -1
+    return max(0, iota * (np.linalg.norm(v - other) - BETA) + ALPHA)
 
 
 class PrintedLoss(PairLoss):
@@ -35,12 +33,6 @@ class PrintedLoss(PairLoss):
 @pytest.fixture(autouse=True)
 def double_precision():
     keras.config.set_dtype_policy("float64")
-
-
-@pytest.fixture
-def samples():
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(N, COLUMNS)), np.arange(N) % C
 
 
 def thetas(seed=1):
@@ -60,24 +52,23 @@ def projection_learner(before, projection_weight, loss):
     return learner
 
 
-def total_loss(learner, x, y, theta, rho):
+def total_loss(learner, theta, rho):
     """The learner's loss at other weights and proxies, a tensor."""
     (weights,) = learner.embedder.trainable_variables
     with keras.StatelessScope([(weights, theta), (learner.embedding_loss.proxies, rho)]):
-        return learner.compute_loss(x, y, tf.matmul(tf.constant(x), theta))
+        return learner.compute_loss(X, Y, tf.matmul(tf.constant(X), theta))
 
 
 @pytest.mark.equation("thesis", "3.2.5", "losses.ProxyPairsLoss")
-def test_proxy_problem(samples):
-    x, y = samples
+def test_proxy_problem():
     before, theta, rho = thetas()
     learner = projection_learner(before, 0.0, PrintedLoss(normalize=False))
 
     def printed(theta, rho):
-        terms = [ell(rho[i], i, x[j] @ theta, y[j]) for i in range(C) for j in range(N)]
+        terms = [ell(rho[i], i, X[j] @ theta, Y[j]) for i in range(C) for j in range(N)]
         return sum(terms) / (N * C)
 
-    assert_as_printed(lambda *at: total_loss(learner, x, y, *at), printed, theta, rho)
+    assert_as_printed(lambda *at: total_loss(learner, *at), printed, theta, rho)
 
 
 @pytest.mark.equation(
@@ -86,8 +77,7 @@ def test_proxy_problem(samples):
     "training.ProjectionLearner",
     "over the trainable weights; the constraint is the loss of 3.2.11",
 )
-def test_projection(samples):
-    x, y = samples
+def test_projection():
     before, theta, rho = thetas()
     free = ContrastiveLoss(positive_margin=100.0, negative_margin=-1.0, normalize=False)
     learner = projection_learner(before, 1.0, free)
@@ -95,15 +85,14 @@ def test_projection(samples):
     def printed(theta):
         return 0.5 * sum((b - t) ** 2 for b, t in zip(before.flat, theta.flat, strict=True))
 
-    assert_as_printed(lambda theta: total_loss(learner, x, y, theta, rho), printed, theta)
+    assert_as_printed(lambda theta: total_loss(learner, theta, rho), printed, theta)
 
 
-def printed_projection(before, references, x, y, theta):
-    """λ/2 ||θ^(k-1) - θ||² + 1/c Σ_i E_z ℓ, the expectation over the samples given."""
+def printed_projection(before, references, theta):
+    """λ/2 ||θ^(k-1) - θ||² + 1/c Σ_i E_z ℓ, the expectation over the samples."""
     square = sum((b - t) ** 2 for b, t in zip(before.flat, theta.flat, strict=True))
     expected = [
-        np.mean([ell(references[i], i, x[j] @ theta, y[j]) for j in range(len(x))])
-        for i in range(C)
+        np.mean([ell(references[i], i, X[j] @ theta, Y[j]) for j in range(N)]) for i in range(C)
     ]
     return LAMBDA / 2 * square + sum(expected) / C
 
@@ -114,18 +103,15 @@ def printed_projection(before, references, x, y, theta):
     "training.ProjectionLearner",
     "with the samples' embeddings for proxies; training follows 3.2.11",
 )
-def test_projection_with_samples(samples):
-    x, y = samples
+def test_projection_with_samples():
     before, theta, _ = thetas()
-    chosen = np.array([x[y == i][1] for i in range(C)])
+    chosen = X[C : 2 * C]  # one of each class
     learner = projection_learner(before, LAMBDA, PrintedLoss(normalize=False))
 
     def code(theta):
-        return total_loss(learner, x, y, theta, tf.matmul(chosen, theta))
+        return total_loss(learner, theta, tf.matmul(chosen, theta))
 
-    assert_as_printed(
-        code, lambda theta: printed_projection(before, chosen @ theta, x, y, theta), theta
-    )
+    assert_as_printed(code, lambda theta: printed_projection(before, chosen @ theta, theta), theta)
 
 
 @pytest.mark.equation(
@@ -134,13 +120,12 @@ def test_projection_with_samples(samples):
     "training.ProjectionLearner",
     "the trainer adds 0.1 times the loss within the batch (batch_weight)",
 )
-def test_projection_with_proxies(samples):
-    x, y = samples
+def test_projection_with_proxies():
     before, theta, rho = thetas()
     learner = projection_learner(before, LAMBDA, PrintedLoss(normalize=False))
     assert_as_printed(
-        lambda *at: total_loss(learner, x, y, *at),
-        lambda theta, rho: printed_projection(before, rho, x, y, theta),
+        lambda *at: total_loss(learner, *at),
+        lambda theta, rho: printed_projection(before, rho, theta),
         theta,
         rho,
     )
@@ -164,13 +149,12 @@ def greedy(rho, p, k):
     "training.ChanceConstrainedTrainer",
     "g_θ has λ(θ - θ*), the sign of descent; ends with the first problem of no gain",
 )
-def test_chance_constrained_programming(samples):
-    x, y = samples
+def test_chance_constrained_programming():
     k, b, rate = 2, 3, 0.3
     theta, *_ = thetas()
 
     def load(indices):
-        return tf.data.Dataset.from_tensor_slices((x[indices], y[indices])).batch(N)
+        return tf.data.Dataset.from_tensor_slices((X[indices], Y[indices])).batch(N)
 
     embedder = keras.Sequential([keras.Input((COLUMNS,)), keras.layers.Dense(D, use_bias=False)])
     embedder.set_weights([theta])
@@ -180,16 +164,16 @@ def test_chance_constrained_programming(samples):
     improves = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: logs.update(val_map_at_r=(0.5, 0.4, 0.6)[epoch])
     )
-    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(6).repeat()
-    trainer.fit(batches, ProxyPool(y, load), [improves], steps_per_epoch=2, epochs=3, verbose=0)
+    batches = tf.data.Dataset.from_tensor_slices((X, Y)).batch(6).repeat()
+    trainer.fit(batches, ProxyPool(Y, load), [improves], steps_per_epoch=2, epochs=3, verbose=0)
 
     # The same, printed line by line, with the pool's random draws. An evaluation is two steps; the
     # second one ends the first problem, which goes back to the first.
-    pool = ProxyPool(y, load)
+    pool = ProxyPool(Y, load)
 
     def batch_loss(theta, rho, first):
         pairs = [(i, j) for i in range(C * k) for j in range(first, first + 6)]
-        return np.mean([ell(rho[i], i // k, x[j] @ theta, y[j]) for i, j in pairs])
+        return np.mean([ell(rho[i], i // k, X[j] @ theta, Y[j]) for i, j in pairs])
 
     start = theta
     rho_star, _ = pool.draw(lambda x: tf.matmul(x, start), k)

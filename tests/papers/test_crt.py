@@ -12,21 +12,14 @@ from gsp_tf.layers import CodedResidualTransform
 PLACES, CHANNELS, PROTOTYPES, HIDDEN, DIM = 5, 3, 4, 3, 2
 
 
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def features_and_weights():
-    """x, c, W1, b1, W2 and b."""
-    shapes = [
-        (PLACES, CHANNELS),
-        (PROTOTYPES, CHANNELS),
-        (PROTOTYPES, CHANNELS, HIDDEN),
-        (PROTOTYPES, HIDDEN),
-        (PROTOTYPES, HIDDEN, DIM),
-        (DIM,),
-    ]
-    return [normal(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+SHAPES = {
+    "x": (PLACES, CHANNELS),
+    "c": (PROTOTYPES, CHANNELS),
+    "W1": (PROTOTYPES, CHANNELS, HIDDEN),
+    "b1": (PROTOTYPES, HIDDEN),
+    "W2": (PROTOTYPES, HIDDEN, DIM),
+    "b": (DIM,),
+}
 
 
 def with_weights(weights, compute):
@@ -66,4 +59,5 @@ def test_embedding():
         f /= PROTOTYPES
         return f[0] - 2 * f[1]
 
-    assert_as_printed(code, printed, *features_and_weights())
+    rng = np.random.default_rng(0)
+    assert_as_printed(code, printed, *(rng.normal(size=shape) for shape in SHAPES.values()))

@@ -221,16 +221,13 @@ def test_hybrid_loss():
     )
 
 
-def ablations():
-    """The options that docs/multihead.md has for the ablations of section 4.5."""
-    text = (EXPERIMENTS.parent / "docs/multihead.md").read_text("utf-8")
-    found = re.findall(r"`(--\S+ [^`]+)`", text)
-    assert len(found) == 6
-    return found
+PAGE = (EXPERIMENTS.parent / "docs/multihead.md").read_text("utf-8")
+ABLATIONS = re.findall(r"`(--\S+ [^`]+)`", PAGE)
 
 
-@pytest.mark.parametrize("options", ablations())
+@pytest.mark.parametrize("options", ABLATIONS)
 def test_ablation_of_section_4_5(options):
+    assert len(ABLATIONS) == 6
     files = ["benchmarks/cub200", "conventional/resnet50", "methods/multihead"]
     files = [EXPERIMENTS / f"{file}.yaml" for file in files]
     printed, recipe = load_recipe(files), load_recipe(files, shlex.split(options))

@@ -51,17 +51,11 @@ def check(miniatures, published, tmp_path, monkeypatch, capsys):
     return check
 
 
+# Models of the methods get the same backbone, built once.
 SHARED = {
     name: functools.cache(getattr(backbones, name))
     for name in ("create", "freeze_batch_normalization")
 }
-
-
-@pytest.fixture
-def shared_backbones(monkeypatch):
-    """Every model gets the same backbone, built once."""
-    for name, function in SHARED.items():
-        monkeypatch.setattr(backbones, name, function)
 
 
 def small(name):
@@ -77,7 +71,9 @@ def test_every_data_set(check, name):
 
 
 @pytest.mark.parametrize("path", sorted(METHODS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_method_has_a_model_and_a_loss(path, shared_backbones):
+def test_every_method_has_a_model_and_a_loss(path, monkeypatch):
+    for name, function in SHARED.items():
+        monkeypatch.setattr(backbones, name, function)
     files = BENCHMARKS / "cub200.yaml", METHODS / "c1.yaml", path
     recipe = load_recipe(files, small("cub200"))
     learner = build_learner(recipe, num_classes=8, channels=3)

@@ -1,5 +1,6 @@
 import shutil
 from dataclasses import replace
+from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -151,7 +152,7 @@ def test_a_messy_folder_trains(photographs, tmp_path, command, monkeypatch):
 
 
 def test_all_that_is_missing_is_said_at_once(photographs, tmp_path, monkeypatch, command):
-    monkeypatch.setattr("socket.getaddrinfo", _no_network)
+    monkeypatch.setattr("socket.getaddrinfo", Mock(side_effect=OSError))
     (tmp_path / "taken").write_text("mine")
     options = ["--backbone.name", "mobilenet_v2", "--backbone.weights", "imagenet"]
     options += ["--data.image_size", "32", "--data.classes_per_batch", "9", "--run", "taken"]
@@ -169,7 +170,3 @@ def test_weights_that_can_be_downloaded_are_announced(photographs, monkeypatch, 
     options += ["--data.image_size", "96"]  # the smallest with weights
     printed = printed_by("check", photographs(), *options)
     assert "which Keras will download, about 9 MB" in printed
-
-
-def _no_network(*arguments):
-    raise OSError("Name or service not known")

@@ -3,15 +3,13 @@
 from dataclasses import replace
 
 import keras
-import pytest
 from digit_runs import run_command
 from own_model import register_pretrained, write_folder
 
 from gsp_tf.runs import Run, _demo
 
 
-@pytest.fixture
-def network(tmp_path, monkeypatch):
+def test_the_untrained_network_comes_first(tmp_path, capsys, monkeypatch):
     """A small network with "ImageNet weights" replaces EfficientNet-Lite0; epochs have one step."""
     monkeypatch.chdir(tmp_path)
     register_pretrained(monkeypatch, tmp_path, "small")
@@ -26,9 +24,6 @@ def network(tmp_path, monkeypatch):
     monkeypatch.setattr(
         keras.Model, "fit", lambda *args, **options: fit(*args, **options | {"steps_per_epoch": 1})
     )
-
-
-def test_the_untrained_network_comes_first(network, tmp_path, capsys):
     write_folder("my_images", 6)
     assert run_command("demo", "--data", "my_images", "--epochs", "1") == 0
     printed = capsys.readouterr().out

@@ -20,14 +20,7 @@ training: {epochs: 2, steps_per_epoch: 1}
 
 
 @pytest.fixture(scope="module")
-def recipe(write_recipe):
-    path = write_recipe(MLRC)
-    path.write_text(path.read_text("utf-8").replace("classes_per_batch: 4", "classes_per_batch: 2"))
-    return path
-
-
-@pytest.fixture(scope="module")
-def interrupted(recipe, tmp_path_factory):
+def interrupted(write_recipe, tmp_path_factory):
     """A run of protocol mlrc that Ctrl-C stopped in the second epoch of its third model."""
     folder, epochs = RunFolder(tmp_path_factory.mktemp("runs") / "mlrc"), itertools.count(1)
 
@@ -37,7 +30,8 @@ def interrupted(recipe, tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StopOnNaN, "on_epoch_begin", interrupt)
-        assert run("train", recipe, "--run", folder.path) == 130
+        fewer = "--data.classes_per_batch", 2
+        assert run("train", write_recipe(MLRC), *fewer, "--run", folder.path) == 130
     return folder
 
 
@@ -132,7 +126,7 @@ def test_stopped_and_resumed(interrupted, folder, capsys):
     assert same.metrics() == first.metrics() and len(resumed.history()["loss"]) == 2
 
 
-def test_the_first_repeats_have_the_seeds_of_those_in_a_run_with_more_repeats(recipe, folder):
-    fewer = Ensemble("fewer", load_recipe(recipe, ["--protocol.repeats", "1"]))
+def test_the_first_repeats_have_the_seeds_of_those_in_a_run_with_more_repeats(write_recipe, folder):
+    fewer = Ensemble("fewer", load_recipe(write_recipe(MLRC), ["--protocol.repeats", "1"]))
     seeds = [fewer._model_recipe(fold, 0).seed for fold in range(2)]
     assert seeds == [repeats[0].recipe().seed for repeats in models_of(folder)]

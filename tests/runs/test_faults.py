@@ -1,5 +1,6 @@
 """Image folders that are broken, or change while a run trains."""
 
+import os
 import re
 import shutil
 
@@ -11,18 +12,7 @@ from PIL import Image
 from gsp_tf.runs import Run, RunFolder
 from gsp_tf.training import Checkpoint, StopOnNaN, epoch_of
 
-JPEG = """
-data:
-  name: folder
-  path: {path}
-  image_size: 16
-  resize: 18
-  min_crop_area: 0.3
-  split_fractions: [0.4, 0.3, 0.3]
-  classes_per_batch: 4
-  images_per_class: 4
-training: {{epochs: 2, steps_per_epoch: 2}}
-"""
+JPEG = ["--data.channels", 3, "--data.resize", 18, "--data.min_crop_area", 0.3]
 
 
 @pytest.fixture
@@ -39,19 +29,14 @@ def images(tmp_path, digits):
 def run(tmp_path, images, write_recipe, capfd, monkeypatch):
     """Function that trains with options: the exit code, what was said, and the folder."""
     monkeypatch.setattr(Run, "show", lambda self: None)
-    recipe = write_recipe(JPEG.format(path=images))
+    begin = [write_recipe("training: {epochs: 2, steps_per_epoch: 2}"), "--data.path", images]
     folder = RunFolder(tmp_path / "run")
 
     def train(*options, resume=False):
-        what = ["--resume", folder.path] if resume else [recipe, "--run", folder.path]
+        what = ["--resume", folder.path] if resume else [*begin, *JPEG, "--run", folder.path]
         return run_command("train", *what, *options), capfd.readouterr().err, folder
 
     return train
-
-
-def truncate(path, size=300):
-    with open(path, "r+b") as file:
-        file.truncate(size)
 
 
 SHORT = ["--training.epochs", 3, "--training.steps_per_epoch", 1]
@@ -65,7 +50,7 @@ def test_files_that_break_while_training_are_named_and_the_run_continues_when_me
     def on_epoch_end(self, epoch, logs=None):
         if epoch == 1:
             for path in whole:
-                truncate(path)
+                os.truncate(path, 300)
 
     with monkeypatch.context() as patch:
         patch.setattr(StopOnNaN, "on_epoch_end", on_epoch_end, raising=False)
@@ -108,7 +93,7 @@ def test_a_full_disk_is_told_with_what_is_kept(run, monkeypatch):
 def test_copies_are_made_of_all_files_or_of_those_not_broken(run, images, tmp_path, monkeypatch):
     monkeypatch.setattr("keras.Model.fit", lambda *arguments, **keywords: None)
     broken = min(images.glob("*/*.jpg"))
-    truncate(broken)
+    os.truncate(broken, 300)
     options = "--data.cache", tmp_path / "copies", "--training.epochs", 1
     code, said, folder = run(*options)
     assert code == 1 and "1 of 200 files cannot be read" in said and broken.name in said

@@ -8,16 +8,13 @@ from gsp_tf._files import SEAL, UNSEALED, sealed
 from gsp_tf.recipe import ClassRecipe, Recipe
 from gsp_tf.runs import RunFolder
 
-UNTRAINED = {"val_map_at_r": 0.1}
-EPOCHS = [{"loss": 2.0, "val_map_at_r": 0.2}, {"loss": 1.0, "val_map_at_r": 0.3, "rate": 0.5}]
-
 
 @pytest.fixture
 def folder(tmp_path):
     written = RunFolder(tmp_path)
-    written.add_epoch(0, UNTRAINED)
-    for epoch, logs in enumerate(EPOCHS, start=1):
-        written.add_epoch(epoch, logs)
+    written.add_epoch(0, {"val_map_at_r": 0.1})
+    written.add_epoch(1, {"loss": 2.0, "val_map_at_r": 0.2})
+    written.add_epoch(2, {"loss": 1.0, "val_map_at_r": 0.3, "rate": 0.5})
     return written
 
 

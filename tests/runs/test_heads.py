@@ -25,7 +25,6 @@ from gsp_tf.runs.model import build_embedder, build_learner
 ROOT = Path(__file__).parents[2]
 
 WIDE = ("net_vlad", "optimal_transport")
-GROUPINGS = [name for name in NAMES["head"] if name.endswith("_grouping")]
 GROUPED = {
     "loss": ClassRecipe("class_margin"),
     "miner": ClassRecipe("distance_weighted"),
@@ -39,11 +38,6 @@ def recipe(dim=12, **sections):
         data=DataRecipe(image_size=16),
         **{"backbone": BackboneRecipe("conv4"), "embedding": EmbeddingRecipe(dim), **sections},
     )
-
-
-def grouping(name):
-    arguments = {"attentive_grouping": {"key_dim": 4}, "linear_grouping": {}}
-    return ClassRecipe(name, {"num_groups": 3, **arguments.get(name, {"hidden_dim": 4})})
 
 
 def batch():
@@ -117,9 +111,11 @@ def test_a_recipe_sets_every_argument_of_the_zero_shot_loss():
     assert vars(zero_shot).items() <= config.items()
 
 
-@pytest.mark.parametrize("name", GROUPINGS)
+@pytest.mark.parametrize("name", [x for x in NAMES["head"] if x.endswith("_grouping")])
 def test_every_grouping_trains_on_its_groups(name):
-    learner, _ = one_step(recipe(head=grouping(name), **GROUPED))
+    arguments = {"attentive_grouping": KEYS, "linear_grouping": {}}.get(name, {"hidden_dim": 4})
+    head = ClassRecipe(name, {"num_groups": 3, **arguments})
+    learner, _ = one_step(recipe(head=head, **GROUPED))
     assert len([v for v in learner.trainable_variables if v.path.endswith("betas")]) == 3
     groups = learner(batch()[0]).numpy().reshape(8, 3, 4)
     np.testing.assert_allclose(np.linalg.norm(groups, axis=-1), 3**-0.5, rtol=1e-5)
@@ -128,17 +124,15 @@ def test_every_grouping_trains_on_its_groups(name):
     np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-4)
 
 
-def ablations_of_crt():
-    """Options by row of the table of ablations in docs/crt.md."""
-    page = (ROOT / "docs/crt.md").read_text("utf-8")
-    rows = re.findall(r"^\| ([\d, ]+\|[^|]+) \| (?:none|`(--.*)`) \|$", page, re.MULTILINE)
-    assert len(rows) == 7
-    return dict(rows)
+# Options by row of the table of ablations.
+PAGE = (ROOT / "docs/crt.md").read_text("utf-8")
+ABLATIONS = dict(re.findall(r"^\| ([\d, ]+\|[^|]+) \| (?:none|`(--.*)`) \|$", PAGE, re.MULTILINE))
 
 
-@pytest.mark.parametrize("row", ablations_of_crt())
+@pytest.mark.parametrize("row", ABLATIONS)
 def test_every_ablation_of_crt_trains(row):
-    options = [*shlex.split(ablations_of_crt()[row]), "--data.image_size=16"]
+    assert len(ABLATIONS) == 7
+    options = [*shlex.split(ABLATIONS[row]), "--data.image_size=16"]
     small = ["--embedding.dim=6", "--training.jit_compile=false"]
     branched = "--head null" not in " ".join(options)
     small += ["--embedding.second_dim=8" if branched else "--embedding.second_dim=null"]

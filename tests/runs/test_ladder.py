@@ -2,13 +2,12 @@
 
 import shlex
 
-import keras
 import numpy as np
 import pytest
 from digit_runs import run_command
+from own_model import register_pretrained
 from PIL import Image
 
-from gsp_tf import backbones
 from gsp_tf.runs import Ensemble, Ladder, Run, RunFolder, choices, choose_recipe, ladder_recipes
 from gsp_tf.runs.frozen import _whitening, whitening_weights
 
@@ -20,24 +19,7 @@ SHORT = [*SMALL, "--training.epochs", "2", "--training.steps_per_epoch", "2"]
 def photographs(tmp_path, monkeypatch):
     """Photographs of ten classes, and a network with weights whose second block can train alone."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
-    registry = backbones.registry
-    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
-
-    @backbones.register("two_blocks", pretrained=["imagenet"], weights_file=lambda side: "two.h5")
-    def build(input_shape, weights=None):
-        start = keras.initializers.Orthogonal(seed=0)
-        images = keras.Input(input_shape)
-        x = keras.layers.Rescaling(1 / 255)(images)
-        for channels, stride in ((24, 4), (8, 2)):
-            x = keras.layers.Conv2D(channels, stride, stride, kernel_initializer=start)(x)
-            x = keras.layers.BatchNormalization()(x)
-            x = keras.layers.ReLU(name=f"block_of_{channels}")(x)
-        return keras.Model(images, x, name="two_blocks")
-
-    path = backbones.weights_source("two_blocks", 32).path
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"weights")
+    register_pretrained(monkeypatch, tmp_path, "two_blocks", blocks=((24, 4), (8, 2)))
     rng = np.random.default_rng(0)
     for number, colours in enumerate(rng.integers(0, 256, (40, 4, 4, 3))):
         folder = tmp_path / "my_images" / f"class {number % 10}"

@@ -9,6 +9,7 @@ from gsp_tf.losses import ArcFaceLoss, LpRegularizer, RegularFaceRegularizer
 from gsp_tf.recipe import ClassRecipe, DataRecipe, Recipe, load_recipe, recipe_text, resolved
 from gsp_tf.runs.model import _build_loss
 
+LABELS, X = np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))
 TWO_VIEWS = DataRecipe(images_per_class=2)
 OF_LENGTHS = {"ada_face", "large_margin_softmax", "sphere_face"}
 NEEDED = {"vicreg": {"normalize": True}, "weighted_sum": {"terms": [{"name": "triplet"}]}}
@@ -37,14 +38,13 @@ def test_a_recipe_can_name_every_loss_with_embeddings_and_labels():
 
 
 def test_a_recipe_gives_a_loss_its_distance_and_reduction():
-    sums = {"class_weights": [1.0, 2.0], "thresholds": [None, 2.0]}
+    sums = {"class_weights": [1.0, 2.0, 1.0, 0.5], "thresholds": [None, 2.0]}
     given = {"distance": {"name": "lp", "p": 1.0}, "reduction": {"name": "sum", **sums}}
     loss = loss_of(loss=ClassRecipe("contrastive", given))
-    labels, embeddings = np.arange(8) % 2, np.random.default_rng(0).normal(size=(8, 5))
     expected = losses.ContrastiveLoss(
         distance=losses.LpDistance(1.0), reduction=losses.Reduction("sum", **sums)
-    )(labels, embeddings)
-    assert float(loss(labels, embeddings)) == float(expected) != 0
+    )(LABELS, X)
+    assert float(loss(LABELS, X)) == float(expected) != 0
 
 
 def test_former_arguments_at_their_defaults_load():
@@ -57,7 +57,7 @@ def test_former_arguments_at_their_defaults_load():
 def test_every_loss_is_built_with_its_defaults(name):
     needed = NEEDED.get(name, {})
     loss = loss_of(loss=ClassRecipe(name, needed), data=TWO_VIEWS)
-    value = float(loss(np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))))
+    value = float(loss(LABELS, X))
     assert type(loss) is named("loss", name) and np.isfinite(value)
     recipe = Recipe(loss=ClassRecipe(name, needed), data=TWO_VIEWS)
     completed = dict(resolved(recipe).loss.arguments)
@@ -88,9 +88,8 @@ def test_a_recipe_sums_losses(tmp_path):
     given = {"name": "proxy_anchor", "margin": 0.2, "alpha": 32}
     assert recipe.loss.arguments["terms"][0].items() >= given.items()
     loss = _build_loss(recipe, 4)
-    labels, embeddings = np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))
-    values = [float(term(labels, embeddings)) for term in loss.terms]
-    assert float(loss(labels, embeddings)) == pytest.approx(values[0] + 0.5 * values[1])
+    values = [float(term(LABELS, X)) for term in loss.terms]
+    assert float(loss(LABELS, X)) == pytest.approx(values[0] + 0.5 * values[1])
 
 
 @pytest.mark.parametrize("place", ["loss", "term", "wrapper"])
@@ -110,12 +109,11 @@ def test_a_recipe_regularizes_proxies_and_embeddings(place, tmp_path):
     (tmp_path / "complete.yaml").write_text(recipe_text(recipe))
     assert load_recipe(tmp_path / "complete.yaml") == recipe
     loss, plain = _build_loss(recipe, 4), ArcFaceLoss(4, scale=8.0)
-    labels, embeddings = np.arange(8) % 4, np.random.default_rng(0).normal(size=(8, 5))
-    value = float(loss(labels, embeddings))
+    value = float(loss(LABELS, X))
     plain.build((None,), (None, 5))
     plain.proxies.assign(next(w for w in loss.weights if "proxies" in w.name))
-    proxies, x = plain.proxies.numpy(), embeddings.astype("float32")
-    terms = plain(labels, x), RegularFaceRegularizer(0.5)(proxies), LpRegularizer(p=1.0)(x)
+    proxies, x = plain.proxies.numpy(), X.astype("float32")
+    terms = plain(LABELS, x), RegularFaceRegularizer(0.5)(proxies), LpRegularizer(p=1.0)(x)
     assert value == pytest.approx(sum(map(float, terms)), rel=1e-5)
 
 
@@ -133,12 +131,9 @@ def test_a_miner_goes_into_a_pair_loss_and_one_in_a_memory(miner):
         ("cosine_contrastive", "cross_batch_memory", {"capacity": 32, "batch_weight": 1}),
         ("triplet", "multi_level_distance_regularization", {"levels": [-1.0, 1.0]}),
         ("proxy_nca", "proxy_synthesis", {"alpha": 0.2}),
-        ("soft_triple", "virtual_class", {}),
         ("nt_xent", "self_supervised", {"symmetric": False}),
-        ("recall_at_k", "similarity_mixup", {"num_mixed": 2}),
         ("arc_face", "label_smoothing", {"super_classes": [0, 0, 1, 1]}),
         ("arc_face", "partial_fc", {"sample_rate": 0.25, "seed": 3}),
-        ("proxy_anchor", "anti_collapse", {"weight": 0.5}),
         ("soft_triple", "matryoshka", {"dims": [8, 64], "weights": [2.0, 1.0]}),
     ],
 )

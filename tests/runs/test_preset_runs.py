@@ -10,6 +10,7 @@ from gsp_tf.data import load_folder
 from gsp_tf.recipe import load_recipe
 from gsp_tf.runs._inputs import FeatureInputs
 
+IMAGES = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
 SECTIONS = """
 data: {{name: folder, path: {digits}, channels: 1, image_size: 32, classes_per_batch: 3,
   images_per_class: 2, split_fractions: [0.4, 0.3, 0.3]}}
@@ -36,36 +37,33 @@ def test_a_run_trains_and_saves_the_whole_network(recipe, tmp_path):
     fresh = runs.build_embedder(recipe, channels=1)
     for name in ("embedding", "class_embedding"):
         assert not np.allclose(embedder.get_layer(name).kernel, fresh.get_layer(name).kernel)
-    images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
     embedder.save(tmp_path / "again.keras")
     again = keras.models.load_model(tmp_path / "again.keras")
-    np.testing.assert_array_equal(again(images), embedder(images))
+    np.testing.assert_array_equal(again(IMAGES), embedder(IMAGES))
 
 
 def test_the_embedding_is_a_linear_map_of_both_vectors(recipe):
     embedder = runs.build_embedder(recipe, channels=1)
     pooled = embedder.get_layer("pooling").output
-    images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
-    values = [*embedder.get_layer("hub")(images), keras.Model(embedder.input, pooled)(images)]
+    values = [*embedder.get_layer("hub")(IMAGES), keras.Model(embedder.input, pooled)(IMAGES)]
     class_token, patches, pooled = map(keras.ops.convert_to_numpy, values)
     assert class_token.shape == (3, 1, 16) and patches.shape == (3, 16, 16)
     # Pooling follows the linear map of the patches, and is a weighted mean of them.
     kernel = np.asarray(embedder.get_layer("class_embedding").kernel)
     expected = pooled + class_token[:, 0] @ kernel
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(embedder(images), expected, atol=1e-5)
+    np.testing.assert_allclose(embedder(IMAGES), expected, atol=1e-5)
     assert not np.allclose(expected, pooled / np.linalg.norm(pooled, axis=1, keepdims=True))
 
 
 def test_before_training_both_vectors_are_side_by_side(recipe):
     """What a run is compared with, in agreement with the network's own tokens."""
     embedder = runs.build_embedder(runs.frozen_recipe(recipe), channels=1)
-    images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 1)).astype("float32")
-    own = runs.build_embedder(recipe, channels=1).get_layer("hub")(images)
+    own = runs.build_embedder(recipe, channels=1).get_layer("hub")(IMAGES)
     class_token, patches = map(keras.ops.convert_to_numpy, own)
     expected = np.concatenate([patches.mean(axis=1), class_token[:, 0]], axis=1)
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(embedder(images), expected, atol=1e-5)
+    np.testing.assert_allclose(embedder(IMAGES), expected, atol=1e-5)
 
 
 def test_check_says_what_is_used(recipe, vit, tmp_path):

@@ -4,9 +4,11 @@ import functools
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from digit_runs import interrupted_in
 from digit_runs import run_command as run
 from embedded import edit_recipe
 from faults import run_stopped, stopped_at
@@ -37,6 +39,8 @@ from gsp_tf.runs import Run
 tf.config.run_functions_eagerly(True)
 Run.show = lambda self: None
 """
+FAIL = Mock(side_effect=OSError("No space left on device"))
+INTERRUPT = Mock(side_effect=KeyboardInterrupt)
 
 
 def train(*arguments):
@@ -105,11 +109,10 @@ def interrupted(recipe, tmp_path_factory):
     """A run to be copied: its first start failed, and Ctrl-C stopped it in its second epoch."""
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gsp_tf.training.SaveBest.save", _fail)
+        patch.setattr("gsp_tf.training.SaveBest.save", FAIL)
         failed = run("train", recipe(QUICK), "--run", folder.path)
     files = sorted(path.name for path in folder.path.iterdir())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gsp_tf.training.StopOnNaN.on_train_batch_end", _interrupt_in(1))
+    with interrupted_in(1):
         assert run("train", "--resume", folder.path) == 130
     return SimpleNamespace(path=folder.path, after_failure=(failed, files))
 
@@ -138,7 +141,7 @@ def test_ctrl_c_and_on(stopped, monkeypatch):
     assert stopped.metrics()["test"]["num_queries"] == 60
     assert "interrupted after 1 epoch" in stopped.report_path.read_text("utf-8")
     with monkeypatch.context() as patch:  # stopped again, in the evaluation
-        patch.setattr(Run, "evaluate", _fail)
+        patch.setattr(Run, "evaluate", FAIL)
         assert run("train", "--resume", stopped.path) == 1
     assert "test" not in stopped.metrics()
     history = stopped.history()
@@ -153,8 +156,8 @@ def test_a_stop_before_the_state_is_restored_changes_nothing(stopped, monkeypatc
     metrics = {k: v for k, v in stopped.metrics().items() if k not in ("test", "test_intervals")}
     paths = (stopped.checkpoint_path, stopped.model_path, stopped.history_path)
     contents = [path.read_bytes() for path in paths]
-    monkeypatch.setattr("gsp_tf.training.StopOnNaN.on_train_begin", _interrupt, raising=False)
-    monkeypatch.setattr(Run, "evaluate", _fail)
+    monkeypatch.setattr("gsp_tf.training.StopOnNaN.on_train_begin", INTERRUPT, raising=False)
+    monkeypatch.setattr(Run, "evaluate", FAIL)
     assert run("train", "--resume", stopped.path) == 1
     assert stopped.metrics() == metrics
     assert [path.read_bytes() for path in paths] == contents
@@ -173,18 +176,6 @@ def test_what_is_left_of_a_training_is_not_thrown_away(stopped, refused, lost, m
     assert not (stopped.path / lost).exists() and len(stopped.history()["loss"]) == 1
 
 
-def _interrupt(*arguments, **keywords):
-    raise KeyboardInterrupt
-
-
-def _interrupt_in(epoch):
-    def on_train_batch_end(self, batch, logs=None):
-        if self._epoch == epoch:
-            raise KeyboardInterrupt
-
-    return on_train_batch_end
-
-
 def test_a_finished_run_is_left_alone(trained, tmp_path, refused):
     folder = RunFolder(shutil.copytree(trained.path, tmp_path / "run"))
     before = results(folder)
@@ -200,10 +191,6 @@ def test_a_run_locked_elsewhere_is_left_alone(stopped, refused, locked_elsewhere
         for command in ["train", "--resume"], ["evaluate"]:
             refused(f"Another process is writing {stopped.path}", *command, stopped.path)
     assert {file: file.read_bytes() for file in before} == before
-
-
-def _fail(*arguments):
-    raise OSError("No space left on device")
 
 
 def test_other_training_images_are_refused(stopped, refused):

@@ -55,18 +55,6 @@ def test_a_trained_run(trained):
     assert metrics["best_val_map_at_r"] == pytest.approx(best)
 
 
-def texts_of_health(folder):
-    """The texts about health in the files of TensorBoard."""
-    return [
-        text.decode()
-        for path in sorted((folder.logs_path / "train").iterdir())
-        for event in tf.compat.v1.train.summary_iterator(str(path))
-        for value in event.summary.value
-        if value.tag == "health"
-        for text in value.tensor.string_val
-    ]
-
-
 def test_findings_about_health_are_in_all_files(write_recipe, tmp_path, printed_by):
     sections = (
         "loss: {name: contrastive}\ntraining: {epochs: 3, steps_per_epoch: 1, health_every: 1}"
@@ -78,7 +66,15 @@ def test_findings_about_health_are_in_all_files(write_recipe, tmp_path, printed_
     assert (finding["name"], finding["step"]) == ("no_positives", 2)
     assert f"Step 2: {finding['text']}" in printed
     assert f"In training, at step 2: {finding['text']}" in folder.report_path.read_text()
-    assert texts_of_health(folder) == [f"Step 2: {finding['text']}"]
+    texts = [
+        text.decode()
+        for path in (folder.logs_path / "train").iterdir()
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+        if value.tag == "health"
+        for text in value.tensor.string_val
+    ]
+    assert texts == [f"Step 2: {finding['text']}"]
 
 
 def test_its_clusters_and_classes_are_evaluated(trained):
@@ -264,9 +260,8 @@ def test_a_loss_that_is_not_finite_keeps_the_last_good_model(write_recipe, tmp_p
     assert learner.embedder.trainable_weights and metrics["test"]["num_queries"] == 60
 
 
-@pytest.fixture
-def short_demo(monkeypatch):
-    """The demo trains for a few steps on small collages, and tests few classes."""
+def test_the_demo(tmp_path, printed_by, monkeypatch):
+    """On small collages, with a few steps and few classes to test."""
     small = ["--training.steps_per_epoch", "2", "--data.image_size", "36"]
 
     def shorter(path, options):
@@ -279,9 +274,6 @@ def short_demo(monkeypatch):
 
     monkeypatch.setattr("gsp_tf.runs._demo.load_recipe", shorter)
     monkeypatch.setattr("gsp_tf.runs.run.load_splits", fewer)
-
-
-def test_the_demo(short_demo, tmp_path, printed_by):
     output = printed_by("demo", "--runs", tmp_path, "--epochs", "1")
     (folder,) = tmp_path.iterdir()
     assert f"Report: {folder / 'report.html'}" in output and "unseen classes" in output

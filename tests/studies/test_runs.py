@@ -1,7 +1,7 @@
 """The studies on small data: what they train, write and draw."""
 
 import json
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -74,21 +74,10 @@ def untrained(study, monkeypatch):
         build_learner(recipe, CLASSES, 1).save(folder.model_path)
         folder.update_metrics(test={"precision_at_1": 0.25, "map_at_r": 0.125})
 
-    class Here:
-        """An executor in this process."""
-
-        def __init__(self, *_, **__):
-            pass
-
-        __enter__ = __exit__ = lambda self, *_: self
-
-        def submit(self, function, *arguments):
-            future = Future()
-            future.set_result(function(*arguments))
-            return future
-
     monkeypatch.setattr(study("sweep"), "_train", train)
-    monkeypatch.setattr(study("sweep"), "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(
+        study("sweep"), "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1)
+    )
     return made
 
 

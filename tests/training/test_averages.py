@@ -94,18 +94,17 @@ def test_problems_of_ccp_take_the_averages_and_begin_them_again():
     learner, watch = learner_of(momentum=0.9), Watch()
     trainer = training.ChanceConstrainedTrainer(learner, 2, 3, patience=1, projection_weight=0.0)
 
-    class Scores(keras.callbacks.Callback):
-        """Each problem improves once and then ends; the second is better than the first."""
-
-        def on_epoch_end(self, epoch, logs=None):
-            logs["val_map_at_r"] = (0.2, 0.1, 0.3, 0.1)[epoch]
+    # Each problem improves once and then ends; the second is better than the first.
+    scores = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: logs.update(val_map_at_r=(0.2, 0.1, 0.3, 0.1)[epoch])
+    )
 
     def batches():
         while True:
             yield from ((POINTS[i : i + 8], LABELS[i : i + 8]) for i in (0, 8))
 
     pool = training.ProxyPool(LABELS, lambda indices: (POINTS[indices], LABELS[indices]))
-    trainer.fit(batches(), pool, [Scores(), watch], steps_per_epoch=2, epochs=4, verbose=0)
+    trainer.fit(batches(), pool, [scores, watch], steps_per_epoch=2, epochs=4, verbose=0)
     first = recurrence(watch.steps[:2], 0.9)[-1]
     second = recurrence([first, *watch.steps[4:6]], 0.9)[-1]
     assert_close(watch.evaluated[2], second)

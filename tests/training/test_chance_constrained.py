@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from local_maps import unit
 
 from gsp_tf.losses import ContrastiveLoss
 from gsp_tf.training import ChanceConstrainedTrainer, MetricLearner, ProxyPool, RetrievalEvaluation
@@ -50,15 +51,11 @@ def fit(trainer, epochs, callbacks, steps=1):
     )
 
 
-class Scripted(keras.callbacks.Callback):
-    """Puts given values of MAP@R into the logs."""
-
-    def __init__(self, values):
-        super().__init__()
-        self.values = list(values)
-
-    def on_epoch_end(self, epoch, logs=None):
-        logs["val_map_at_r"] = self.values[epoch]
+def scripted(values):
+    """A callback that puts given values of MAP@R into the logs."""
+    return keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: logs.update(val_map_at_r=values[epoch])
+    )
 
 
 class Watch(keras.callbacks.Callback):
@@ -86,12 +83,8 @@ class Watch(keras.callbacks.Callback):
 def run(values, **arguments):
     trainer = ChanceConstrainedTrainer(metric_learner(), **arguments)
     watch = Watch()
-    history = fit(trainer, epochs=len(values), callbacks=[Scripted(values), watch])
+    history = fit(trainer, epochs=len(values), callbacks=[scripted(values), watch])
     return trainer, watch, history
-
-
-def unit(x):
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 VALUES = [0.1, 0.3, 0.2, 0.2, 0.5, 0.4, 0.3, 0.4, 0.3, 0.2, 0.9]
@@ -118,12 +111,9 @@ def test_problems_follow_each_other_until_one_brings_nothing(three_problems):
     np.testing.assert_array_equal(watch.begun[4]["anchor"], watch.ended[1]["weights"])
     np.testing.assert_array_equal(watch.begun[7]["anchor"], watch.ended[4]["weights"])
     # In the end the best weights and proxies of all are back.
-    np.testing.assert_array_equal(
-        trainer.learner.embedder.get_weights()[0], watch.ended[4]["weights"]
-    )
-    np.testing.assert_array_equal(
-        trainer.learner.embedding_loss.proxies.numpy(), watch.ended[4]["proxies"]
-    )
+    learner, best = trainer.learner, watch.ended[4]
+    np.testing.assert_array_equal(learner.embedder.get_weights()[0], best["weights"])
+    np.testing.assert_array_equal(learner.embedding_loss.proxies.numpy(), best["proxies"])
 
 
 def test_max_projections_ends_training_and_a_second_fit_starts_with_a_first_problem():
@@ -132,7 +122,7 @@ def test_max_projections_ends_training_and_a_second_fit_starts_with_a_first_prob
     assert len(trainer.projections) == 1 and len(history.epoch) == 3
     reached = trainer.learner.embedder.get_weights()[0]
     watch = Watch()
-    history = fit(trainer, 2, [Scripted([0.1, 0.2]), watch]).history
+    history = fit(trainer, 2, [scripted([0.1, 0.2]), watch]).history
     assert history["projection"][0] == 1
     np.testing.assert_array_equal(watch.begun[0]["anchor"], reached)
     assert sum(problem["steps"] for problem in trainer.projections) == 2
@@ -142,9 +132,8 @@ def test_an_open_problem_counts_when_the_epochs_are_over():
     """The first problem ends with epoch 1, and epoch 2, the last one, belongs to the next."""
     trainer, watch, _ = run([0.5, 0.1, 0.1], proxies_per_class=4, pool_size=2, patience=1)
     assert [(p["steps"], p["map_at_r"]) for p in trainer.projections] == [(2, 0.5), (1, 0.1)]
-    np.testing.assert_array_equal(
-        trainer.learner.embedder.get_weights()[0], watch.ended[0]["weights"]
-    )
+    (reached,) = trainer.learner.embedder.get_weights()
+    np.testing.assert_array_equal(reached, watch.ended[0]["weights"])
 
 
 def test_covering_radius_is_the_mean_distance_of_the_farthest_image(three_problems):

@@ -1,3 +1,5 @@
+from unittest.mock import Mock
+
 import keras
 import numpy as np
 import pytest
@@ -26,17 +28,6 @@ def fit(model, *callbacks, first_epoch=0, epochs=4):
         callbacks=list(callbacks),
         verbose=0,
     ).history
-
-
-class Part:
-    def __init__(self, **state):
-        self.values = state
-
-    def state(self):
-        return self.values
-
-    def restore(self, state):
-        self.values = state
 
 
 def start(**arguments):
@@ -68,16 +59,15 @@ def test_parts_keep_values_and_arrays(tmp_path):
         "lists": [array, [array, array + 1]],
         "nested": {"radii": {"before": None, "after": 0.25}},
     }
-    fit(start(), Checkpoint(tmp_path / "state.npz", {"part": Part(**state)}), epochs=1)
-    part = Part()
-    checkpoint = Checkpoint(tmp_path / "state.npz", {"part": part}, resume=True)
-    fit(start(), checkpoint, epochs=1)
-    restored = part.values
+    path, part = tmp_path / "state.npz", Mock(state=lambda: state)
+    fit(start(), Checkpoint(path, {"part": part}), epochs=1)
+    fit(start(), Checkpoint(path, {"part": part}, resume=True), epochs=1)
+    (restored,) = part.restore.call_args.args
     assert restored["value"] == -np.inf and restored["nothing"] is None
     assert restored["scalar"] == 0.5 and restored["nested"] == state["nested"]
     np.testing.assert_array_equal(restored["lists"][0], array)
     np.testing.assert_array_equal(restored["lists"][1][1], array + 1)
-    with np.load(tmp_path / "state.npz") as file:  # one array is stored once
+    with np.load(path) as file:  # one array is stored once
         assert sum(name.startswith("array_") for name in file.files) == 2
 
 

@@ -13,8 +13,6 @@ from gsp_tf.training import ChanceConstrainedTrainer, MetricLearner, ProxyPool, 
 CLASSES, SAMPLES = 4, 34
 LABELS = np.arange(SAMPLES) // 2 % CLASSES
 IMAGES = np.random.default_rng(0).integers(0, 256, (SAMPLES, 5, 5, 3)).astype("uint8")
-JIT = {"jit_compile": BACKEND != "torch"}  # PyTorch needs a compiler of C++
-GRAPH = {"jit_compile": BACKEND == "jax"}
 
 
 def learner_of_every_kind(chunk_size):
@@ -74,7 +72,8 @@ def agree(one, other, tolerance=1e-5):
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 def test_a_step_with_every_kind_of_loss():
-    agree(trained(learner_of_every_kind, 4, GRAPH), trained(learner_of_every_kind, None, FEW_STEPS))
+    chunked = trained(learner_of_every_kind, 4, {"jit_compile": BACKEND == "jax"})
+    agree(chunked, trained(learner_of_every_kind, None, FEW_STEPS))
 
 
 def test_randomness_and_statistics_are_those_of_one_pass():
@@ -96,8 +95,9 @@ def test_float16_compiled():
     def make(chunk_size):
         return small_learner(chunk_size, dtype="mixed_float16")
 
-    # To compile both would take long; XLA rounds elsewhere.
-    agree(trained(make, 5, JIT, optimizer()), trained(make, None, FEW_STEPS, optimizer()), 2e-3)
+    # To compile both would take long; XLA rounds elsewhere. PyTorch needs a compiler of C++.
+    compiled = trained(make, 5, {"jit_compile": BACKEND != "torch"}, optimizer())
+    agree(compiled, trained(make, None, FEW_STEPS, optimizer()), 2e-3)
 
 
 def test_problems_of_ccp():

@@ -53,18 +53,13 @@ def program():
     return code
 
 
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
 def run_workers(folder, mortal=None):
     """Exit codes of the two workers, of which the mortal one dies in its third epoch."""
     code = WORKER + program().replace("\nsteps,", f"{DEATH}\nsteps,")
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
+    for s in sockets:
+        s.close()
     workers = []
     for index in range(2):
         place = folder / f"worker {index}"

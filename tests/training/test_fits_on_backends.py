@@ -13,11 +13,9 @@ from gsp_tf.training import MetricLearner
 LABELS = np.arange(48) // 2 % 4
 
 
-def coloured_images():
-    """Noise in colours that belong to the classes."""
-    rng = np.random.default_rng(0)
-    colours = rng.normal(size=(4, 3))[LABELS][:, None, None]
-    return (colours + rng.normal(size=(48, 8, 8, 3))).astype("float32")
+RNG = np.random.default_rng(0)
+COLOURS = RNG.normal(size=(4, 3))[LABELS][:, None, None]  # they belong to the classes
+IMAGES = (COLOURS + RNG.normal(size=(48, 8, 8, 3))).astype("float32")
 
 
 def learner_of(embedding_loss, attribute_loss=None):
@@ -36,13 +34,13 @@ def learner_of(embedding_loss, attribute_loss=None):
 
 def embeddings_of(learner):
     learner.embedder.run_eagerly = EAGERLY
-    outputs = learner.embedder.predict(coloured_images(), batch_size=48, verbose=0)
+    outputs = learner.embedder.predict(IMAGES, batch_size=48, verbose=0)
     return outputs[0] if isinstance(outputs, list) else outputs
 
 
 def fit(learner, epochs=1):
     arguments = {"batch_size": 16, "shuffle": False, "verbose": 0}
-    return learner.fit(coloured_images(), LABELS, epochs=epochs, **arguments).history["loss"]
+    return learner.fit(IMAGES, LABELS, epochs=epochs, **arguments).history["loss"]
 
 
 EXCHANGE = """

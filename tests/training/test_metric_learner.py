@@ -273,12 +273,6 @@ def test_refuses_losses_that_do_not_fit(arguments, message):
             MetricLearner(three_outputs(as_dict), **{"loss": named_losses(), **arguments})
 
 
-def test_an_output_may_have_no_loss():
-    learner = MetricLearner(three_outputs(as_dict=False), {**named_losses(), "middle": None})
-    learner.compile("sgd", run_eagerly=True)
-    assert set(learner.fit(dataset(), verbose=0).history) == {"loss", "wide_loss", "narrow_loss"}
-
-
 def test_losses_in_any_order_belong_to_the_outputs_of_their_names():
     images = keras.Input((4,))
     outputs = {name: keras.layers.Dense(dim)(images) for name, dim in (("emb", 3), ("aux", 2))}

@@ -4,6 +4,7 @@ import csv
 import re
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -152,11 +153,8 @@ def test_a_search_that_continues_has_the_trials_that_it_was_asked_for(training, 
     [("tuning.yaml", "replace_bytes"), ("study.db", "_Study"), ("trials.csv", "replace_text")],
 )
 def test_a_search_stopped_at_a_file_continues(training, tmp_path, monkeypatch, stopped_at, by):
-    def stop(*_):
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(f"gsp_tf.tuning.tuning.{by}", stop)
+        patched.setattr(f"gsp_tf.tuning.tuning.{by}", Mock(side_effect=KeyboardInterrupt))
         tuning(tmp_path).run(trials=2)
     if stopped_at == "tuning.yaml":  # nothing is there yet, so the same call begins
         assert tuning(tmp_path).run(trials=2)

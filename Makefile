@@ -18,7 +18,8 @@ COMPLETE := $(VENV)/.complete
 
 PYTEST := -m pytest -n 2 --dist worksteal
 GROUPS_OF_TESTS := "tests/losses tests/search" "tests/layers tests/ops tests/papers tests/training" \
-	"tests/runs" "$(addprefix --ignore=tests/,losses search layers ops papers training runs)"
+	"tests/runs" "tests/backbones gsp_tf" \
+	"tests $(addprefix --ignore=tests/,losses search layers ops papers training runs backbones)"
 define all_groups
 	failed=0; for folders in $(GROUPS_OF_TESTS); do $(1)/bin/python $(PYTEST) $$folders || failed=1; done; exit $$failed
 endef

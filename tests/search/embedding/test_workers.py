@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedded import edit_json
-from ray_jobs import processes_of, ray_without_processes, wait_until, written
+from ray_jobs import processes_of, ray_without_processes, start_driver, wait_until, written
 
 from gsp_tf.search import BatchEmbedder, Embeddings, EmbeddingsFolder, embed_collection
 from gsp_tf.search import collection as workers
@@ -70,6 +70,25 @@ def test_nothing_is_lost_and_nothing_is_there_twice(finished, expected, collecti
     assert table["file_size"].to_pylist() == list(map(os.path.getsize, paths))
     shards = {f"embeddings-{number:05}.parquet" for number in range(NUM_SHARDS)}
     assert names(folder) == shards | {"embeddings.json", "corrupt.csv", ".lock"}
+
+
+@pytest.mark.evidence
+def test_a_driver_that_was_killed_leaves_no_process(
+    finished_run, collection, finished, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(workers, "_ray_session", ray_without_processes)
+    out = tmp_path / "out"
+    driver = start_driver(finished_run, collection, out, tmp_path)
+    wait_until(lambda: len(written(out)) >= 2 or not driver.is_alive())
+    driver.kill()
+    driver.join()
+    wait_until(lambda: not processes_of(tmp_path))
+    before = written(out)
+    assert 2 <= len(before) < NUM_SHARDS
+    with pytest.warns(UserWarning, match="2 of 82 files"):
+        folder = embed_collection(finished_run, collection, out)
+    assert before.items() <= written(out).items()
+    assert folder.metadata().outcome == finished.metadata().outcome
 
 
 def test_what_is_complete_needs_no_ray(own, finished_run, collection, monkeypatch):

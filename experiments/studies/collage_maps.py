@@ -102,7 +102,9 @@ def parts(name, form):
                 with replacing(path) as temporary:
                     np.savez(temporary, **mapped(network, images, indices, number))
             of_images = dict(images=images, indices=indices, copies=number)
-            found[grid, kind] = SimpleNamespace(**np.load(path), **of_images)
+            part = found[grid, kind] = SimpleNamespace(**np.load(path), **of_images)
+            if kind == "train":
+                part.tensor = tf.constant(part.maps)  # once: the graph of each training keeps it
     return found
 
 
@@ -159,8 +161,8 @@ def batches(data, steps, form, seed, of_images=False):
     drawn = tf.data.Dataset.from_tensor_slices(np.stack(order).astype("int32"))
     if of_images:
         return drawn.map(lambda i: (collages(data, i), tf.gather(labels, i)), 2).prefetch(2)
-    maps = tf.constant(data.maps)
-    return drawn.map(lambda i: (tf.cast(tf.gather(maps, i), tf.float32), tf.gather(labels, i)))
+    gather = lambda i: tf.cast(tf.gather(data.tensor, i), tf.float32)  # noqa: E731
+    return drawn.map(lambda i: (gather(i), tf.gather(labels, i)))
 
 
 def collages(data, rows):

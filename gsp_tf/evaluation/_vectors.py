@@ -19,10 +19,11 @@ def checked_embeddings(embeddings: ArrayLike, name: str, wide: bool = False) -> 
         raise TypeError(f"{name} must hold real numbers; received dtype {array.dtype}.")
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} must be a non-empty (N, D) array; received {array.shape}.")
-    narrow = np.ascontiguousarray(array)
-    if narrow.dtype != np.float32:
+    if array.dtype == np.float32:
+        narrow = np.ascontiguousarray(array)
+    else:
         with np.errstate(over="ignore"):
-            narrow = narrow.astype(np.float32)
+            narrow = array.astype(np.float32, order="C")
     is_finite = np.isfinite(narrow)
     if not is_finite.all():
         bad = np.count_nonzero(~is_finite.all(axis=1))

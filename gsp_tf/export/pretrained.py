@@ -133,7 +133,8 @@ def _save(model, folder, license, repository=None):
         whole = embedder
     else:
         run = model if isinstance(model, RunModel) else RunModel(model)
-        whole, embedder = run.learner, run.embedder  # the file of the run holds its optimizer too
+        whole = run.learner()  # the file of the run holds its optimizer too
+        embedder = whole.embedder
     with new_folder(folder) as temporary:
         whole.save(temporary / _MODEL)
         shape = embedder.inputs[0].shape
@@ -178,7 +179,8 @@ def _model_path(folder):
 def _of_run(run, public, embedder, name, folder):
     """The metadata of a run; writes its recipe, results and thresholds."""
     metrics = run.folder.metrics()
-    thresholds = find_thresholds(None, run.info, run.folder.path, None, None, run.dim)
+    dim = first_output(embedder.output).shape[-1]
+    thresholds = find_thresholds(None, run.info, run.folder.path, None, None, dim)
     published = RunFolder(folder)
     published.write_recipe(public)
     published.update_metrics(**metrics)

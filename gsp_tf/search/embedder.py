@@ -164,22 +164,21 @@ class RunModel:
             preprocessing=Preprocessing(data.image_size, data.resize),
         )
 
-    @functools.cached_property
     def learner(self) -> "MetricLearner":
-        """The learner of the run, without its optimizer."""
-        return self.folder.learner(compile=False)
+        """The learner of the run without its optimizer, read from its file."""
+        learner = self.folder.learner(compile=False)
+        shape, size = learner.embedder.input_shape, self.recipe.data.image_size
+        if shape[1:3] != (size, size):
+            raise ValueError(
+                f"The model of {self.folder.path} takes images {shape[1:]}, its recipe has "
+                f"data.image_size={size}."
+            )
+        return learner
 
     @functools.cached_property
     def embedder(self) -> "keras.Model":
         """The Keras model from images to embeddings."""
-        embedder = self.learner.embedder
-        size = self.recipe.data.image_size
-        if embedder.input_shape[1:3] != (size, size):
-            raise ValueError(
-                f"The model of {self.folder.path} takes images {embedder.input_shape[1:]}, its "
-                f"recipe has data.image_size={size}."
-            )
-        return embedder
+        return self.learner().embedder
 
     @property
     def dim(self) -> int:

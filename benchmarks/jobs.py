@@ -172,9 +172,9 @@ def queries(count, dim, number):
             sides = [("ours", index.search, asked), ("alone", bare.search, mapped)]
             for row in range(number):
                 sides.reverse()  # the second finds what the first has brought into the cache
-                for name, search, queries in sides:
+                for name, search, rows_of in sides:
                     started = time.perf_counter()
-                    search(queries[row], 10)
+                    search(rows_of[row], 10)
                     times[name].append(1e6 * (time.perf_counter() - started))
         more = np.median(np.subtract(times["ours"], times["alone"]))
         medians = map(np.median, times.values())

@@ -161,8 +161,8 @@ def batches(data, steps, form, seed, of_images=False):
     drawn = tf.data.Dataset.from_tensor_slices(np.stack(order).astype("int32"))
     if of_images:
         return drawn.map(lambda i: (collages(data, i), tf.gather(labels, i)), 2).prefetch(2)
-    gather = lambda i: tf.cast(tf.gather(data.tensor, i), tf.float32)  # noqa: E731
-    return drawn.map(lambda i: (gather(i), tf.gather(labels, i)))
+    maps = data.tensor
+    return drawn.map(lambda i: (tf.cast(tf.gather(maps, i), tf.float32), tf.gather(labels, i)))
 
 
 def collages(data, rows):

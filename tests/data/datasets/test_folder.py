@@ -3,7 +3,6 @@ from miniatures import save_image
 
 from gsp_tf.data import load_folder
 
-
 NAMES = "Hund/1.png", "Hund/deep er/below/2.JPG", "Kätzchen 猫/a.webp", "Kätzchen 猫/b c.png"
 
 
